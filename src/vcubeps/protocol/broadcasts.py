@@ -1,0 +1,317 @@
+"""SUB, PUB and UNS: what the application asks for, one broadcast after the other per topic, and what others' do here.
+
+Each topic has one worker: its operations leave in the order they were asked for, and the next
+starts when the one under way is acknowledged by all (Algorithm 2, line 31). What is published
+meanwhile waits and then leaves as one batch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from vcubeps.cube import cluster
+from vcubeps.protocol.dissemination import ROOT, Dissemination, Task
+from vcubeps.protocol.errors import UsageError
+from vcubeps.protocol.limits import MAX_BATCH_ITEMS, check_payload, check_topic
+from vcubeps.protocol.local import LocalNode
+from vcubeps.protocol.messages import Ack, Copy, Publication, Report, Subscription, Unsubscription
+from vcubeps.protocol.outputs import (
+    Accepted,
+    Acknowledged,
+    Barrier,
+    Deliver,
+    Item,
+    Started,
+    Subscribed,
+    Unsubscribed,
+)
+from vcubeps.protocol.topic import Phase, Topic
+
+
+class _Join:
+    """Queued: subscribe."""
+
+
+class _Leave:
+    """Queued: unsubscribe."""
+
+
+class Worker:
+    """All that one node keeps of one topic name.
+
+    Invariants: `wanted` is what the application asked for last; a join in `queue` stands at its
+    end and behind a leave that is queued or under way.
+    """
+
+    __slots__ = ("current", "gone", "knowledge", "queue", "sent_twice", "topic", "wanted")
+
+    def __init__(self) -> None:
+        self.wanted = False
+        self.queue: deque[Item | _Join | _Leave] = deque()
+        self.current: Task | None = None
+        """The broadcast under way."""
+        self.topic: Topic | None = None
+        self.knowledge: Barrier = {}
+        """After a leave: what the next subscription must come after."""
+        self.sent_twice = False
+        """A crash made somebody send this subscription's SUB again, so a stale copy of it may turn up later."""
+        self.gone = 0
+        """After the leave of such a subscription: its counter, to tell joiners who may have seen the stale copy."""
+
+    def is_idle(self) -> bool:
+        return not (self.wanted or self.queue or self.current or self.topic)
+
+
+class Broadcasts:
+    """The topics of one node."""
+
+    __slots__ = ("_node", "_tree", "workers")
+
+    def __init__(self, node: LocalNode, tree: Dissemination) -> None:
+        self._node = node
+        self._tree = tree
+        self.workers: dict[str, Worker] = {}
+
+    # -- what the application asks for ---------------------------------------------------------
+
+    def can_subscribe(self, name: str) -> bool:
+        worker = self.workers.get(name)
+        return self._node.up and not (worker and worker.wanted)
+
+    def can_publish(self, name: str) -> bool:
+        worker = self.workers.get(name)
+        return bool(
+            worker
+            and worker.wanted
+            and worker.topic
+            and worker.topic.phase is Phase.MEMBER
+            and not worker.topic.closing
+        )
+
+    def subscribe(self, name: str) -> None:
+        check_topic(name)
+        if not self._node.up:
+            raise UsageError(
+                f"cannot subscribe to {name!r}: this node has not been let in again since it crashed; wait for Up"
+            )
+        worker = self.workers.get(name)
+        if worker is None:
+            worker = self.workers[name] = Worker()
+        if worker.wanted:
+            raise UsageError(
+                f"already subscribed to {name!r}: unsubscribe first, or use the subscription there is"
+            )
+        worker.wanted = True
+        worker.queue.append(_Join())
+        self._pump(worker, name)
+
+    def unsubscribe(self, name: str) -> None:
+        worker = self.workers.get(name)
+        if worker is None or not worker.wanted:
+            raise UsageError(f"not subscribed to {name!r}: subscribe before you unsubscribe")
+        worker.wanted = False
+        if worker.queue and type(worker.queue[-1]) is _Join:
+            worker.queue.pop()
+            return
+        assert worker.topic is not None
+        self._release(worker.topic.close())
+        worker.queue.append(_Leave())
+        self._pump(worker, name)
+
+    def publish(self, name: str, payload: bytes) -> None:
+        worker = self.workers.get(name)
+        if worker is None or not self.can_publish(name):
+            if worker is not None and worker.wanted:
+                raise UsageError(f"cannot publish on {name!r} yet: wait for Subscribed")
+            raise UsageError(f"cannot publish on {name!r} without a subscription: subscribe first")
+        check_payload(payload)
+        counter = self._node.next_counter()
+        self._node.emit(Accepted(name, counter))
+        worker.queue.append((counter, payload))
+        self._pump(worker, name)
+
+    # -- own broadcasts ------------------------------------------------------------------------
+
+    def _pump(self, worker: Worker, name: str) -> None:
+        while worker.current is None and worker.queue:
+            operation = worker.queue.popleft()
+            if type(operation) is _Join:
+                self._start_join(worker, name)
+            elif type(operation) is _Leave:
+                self._start_leave(worker)
+            else:
+                assert isinstance(operation, tuple)
+                self._start_publication(worker, operation)
+
+    def _start_join(self, worker: Worker, name: str) -> None:
+        node = self._node
+        counter = node.next_counter()
+        worker.topic = Topic(node, name, counter, worker.knowledge)
+        worker.knowledge = {}
+        everyone = {other: node.known_incarnation(other) for other in node.nodes if other != node.me}
+        task = worker.current = Task(Subscription(node.me, name, counter))
+        self._tree.fan_out(task, everyone, node.dimension)
+        self.settle(task)
+
+    def _start_publication(self, worker: Worker, first: Item) -> None:
+        node, topic, queue = self._node, worker.topic, worker.queue
+        assert topic is not None
+        items = [first]
+        while queue and isinstance(queue[0], tuple) and len(items) < MAX_BATCH_ITEMS:
+            items.append(queue[0])
+            queue.popleft()
+        counter = items[-1][0]
+        barrier = topic.past.publish(node.me, counter)
+        topic.last_publication = counter
+        publication = Publication(
+            node.me, topic.name, counter, tuple(items), barrier, topic.view.digest, node.tick()
+        )
+        recipients = {other: member.counter for other, member in topic.view.members.items()}
+        node.emit(Started(topic.name, publication.items, barrier, tuple(recipients)))
+        if not topic.closing:
+            node.emit(Deliver(topic.name, node.me, publication.items, barrier))
+        task = worker.current = Task(publication)
+        self._tree.fan_out(task, recipients, node.dimension)
+        self.settle(task)
+
+    def _start_leave(self, worker: Worker) -> None:
+        node, topic = self._node, worker.topic
+        assert topic is not None
+        counter = node.next_counter()
+        topic.phase = Phase.LEAVING
+        task = worker.current = Task(
+            Unsubscription(node.me, topic.name, counter, dict(topic.past.barrier), node.tick())
+        )
+        members = {other: member.counter for other, member in topic.view.members.items()}
+        self._tree.fan_out(task, members, node.dimension)
+        self.settle(task)
+
+    def settle(self, task: Task) -> None:
+        """If `task` has come to its end, say so: to its parent, or here if it is this node's own."""
+        if not self._tree.is_complete(task):
+            return
+        if task.parent != ROOT:
+            self._tree.acknowledge(task)
+            return
+        broadcast = task.broadcast
+        worker = self.workers[broadcast.topic]
+        worker.current = None
+        if type(broadcast) is Publication:
+            self._node.emit(Acknowledged(broadcast.topic, broadcast.counter))
+        elif type(broadcast) is Subscription:
+            self._joined(worker, task)
+        else:
+            self._left(worker, broadcast.topic, broadcast.counter)
+        self._pump(worker, broadcast.topic)
+
+    def _joined(self, worker: Worker, task: Task) -> None:
+        topic = worker.topic
+        assert topic is not None
+        if task.repaired or worker.gone:
+            worker.sent_twice = True
+        worker.gone = 0
+        topic.join(task.reports)
+        if not topic.closing:
+            self._node.emit(Subscribed(topic.name, topic.counter))
+        topic.take_in_what_came_while_joining()
+        topic.purge_dead()
+        self._release(topic.deliver_all())
+
+    def _left(self, worker: Worker, name: str, counter: int) -> None:
+        topic = worker.topic
+        assert topic is not None
+        worker.knowledge = topic.leave()
+        if worker.sent_twice:
+            worker.gone = counter
+            worker.sent_twice = False
+        worker.topic = None
+        self._node.emit(Unsubscribed(name))
+        if worker.is_idle() and not worker.knowledge and not worker.gone:
+            del self.workers[name]
+
+    def _release(self, tasks: list[Task]) -> None:
+        for task in tasks:
+            self.settle(task)
+
+    # -- others' broadcasts --------------------------------------------------------------------
+
+    def on_copy(self, sender: int, copy: Copy) -> None:
+        broadcast = copy.broadcast
+        worker = self.workers.get(broadcast.topic)
+        topic = worker.topic if worker is not None else None
+        if isinstance(broadcast, Publication):
+            self._on_publication(sender, copy, broadcast, topic)
+        elif isinstance(broadcast, Subscription):
+            self._on_subscription(sender, copy, broadcast, worker)
+        else:
+            self._on_unsubscription(sender, copy, broadcast, topic)
+
+    def _on_publication(self, sender: int, copy: Copy, publication: Publication, topic: Topic | None) -> None:
+        node = self._node
+        if publication.stamp > node.clock:
+            node.clock = publication.stamp
+        if len(copy.recipients) == 1:
+            self._tree.send_ack(sender, copy.hop, publication, {}, False)
+        else:
+            self.settle(self._forward(sender, copy))
+        if topic is not None:
+            self._release(topic.receive(publication, copy.recipients[node.me]))
+
+    def _on_subscription(
+        self, sender: int, copy: Copy, subscription: Subscription, worker: Worker | None
+    ) -> None:
+        node, source, counter = self._node, subscription.source, subscription.counter
+        task = Task(subscription, sender, copy.hop)
+        if worker is not None:
+            topic = worker.topic
+            if topic is None:
+                if worker.gone:
+                    task.add_report(node.me, Report(worker.gone, 0, is_member=False))
+            elif not node.is_of_the_dead(source, counter):
+                if topic.phase is Phase.LEAVING:
+                    task.add_report(node.me, Report(topic.counter, topic.last_publication, is_member=False))
+                else:
+                    report = topic.admit(source, counter)
+                    if report is not None:
+                        task.add_report(node.me, report)
+                    self._release(topic.deliver_all())
+        self._forward(sender, copy, task)
+        self.settle(task)
+
+    def _on_unsubscription(self, sender: int, copy: Copy, leave: Unsubscription, topic: Topic | None) -> None:
+        node = self._node
+        if leave.stamp > node.clock:
+            node.clock = leave.stamp
+        task = self._forward(sender, copy)
+        if topic is None:
+            self.settle(task)
+        else:
+            self._release(topic.receive_leave(leave, task))
+
+    def _forward(self, sender: int, copy: Copy, task: Task | None = None) -> Task:
+        me = self._node.me
+        if task is None:
+            task = Task(copy.broadcast, sender, copy.hop)
+        rest = {other: mark for other, mark in copy.recipients.items() if other != me}
+        self._tree.fan_out(task, rest, cluster(me, sender) - 1)
+        return task
+
+    def on_ack(self, ack: Ack) -> None:
+        task = self._tree.acknowledged(ack)
+        if task is not None:
+            self.settle(task)
+
+    # -- for the survivors of a crash ----------------------------------------------------------
+
+    def topics(self) -> list[Topic]:
+        return [worker.topic for worker in self.workers.values() if worker.topic is not None]
+
+    def deliver_all(self, topic: Topic) -> None:
+        self._release(topic.deliver_all())
+
+    def receive_held(self, topic: Topic, publication: Publication) -> None:
+        self._release(topic.receive_held(publication))
+
+    def repair(self) -> None:
+        for task in self._tree.repair():
+            self.settle(task)

@@ -1,0 +1,167 @@
+"""A broadcast in progress at one node: the copies it sent on, the acknowledgements it waits for, and repair.
+
+The source fixes the recipients; each copy carries those that its subtree serves; the tree
+itself is computed here, from identifiers alone. When a child crashes, what it was to serve is
+sent again to the next recipient of that subtree that is alive.
+"""
+
+from __future__ import annotations
+
+from vcubeps.cube import subtrees
+from vcubeps.protocol.local import LocalNode
+from vcubeps.protocol.messages import (
+    Ack,
+    Broadcast,
+    Copy,
+    Recipients,
+    Report,
+    Subscription,
+    addressed_incarnation,
+)
+
+ROOT = -1
+"""Parent of a task at the source itself."""
+
+
+class Task:
+    """One broadcast at one node, from its arrival until the acknowledgement to the parent.
+
+    Finished once: when `waiting` is empty and it is not `held`.
+    """
+
+    __slots__ = (
+        "broadcast", "finished", "held", "parent", "parent_hop", "repaired", "reports", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, broadcast: Broadcast, parent: int = ROOT, parent_hop: int = 0) -> None:
+        self.broadcast = broadcast
+        self.parent = parent
+        self.parent_hop = parent_hop
+        self.waiting: set[int] = set()
+        """Hops not yet acknowledged."""
+        self.held = False
+        """A leave that cannot take effect here yet."""
+        self.reports: dict[int, Report] = {}
+        self.repaired = False
+        self.finished = False
+
+    def add_report(self, node: int, report: Report) -> None:
+        """The newer subscription wins; of the same one, a leave wins and the higher floor counts."""
+        mine = self.reports.get(node)
+        if mine is None or report.counter > mine.counter:
+            self.reports[node] = report
+        elif report.counter == mine.counter:
+            self.reports[node] = Report(
+                report.counter, max(report.floor, mine.floor), report.is_member and mine.is_member
+            )
+
+
+class _Outstanding:
+    """A copy sent and not yet acknowledged."""
+
+    __slots__ = ("child", "recipients", "task")
+
+    def __init__(self, task: Task, child: int, recipients: Recipients) -> None:
+        self.task = task
+        self.child = child
+        self.recipients = recipients
+
+
+class Dissemination:
+    """All broadcasts in progress at one node."""
+
+    __slots__ = ("_node", "_outstanding")
+
+    def __init__(self, node: LocalNode) -> None:
+        self._node = node
+        self._outstanding: dict[int, _Outstanding] = {}
+
+    def __len__(self) -> int:
+        return len(self._outstanding)
+
+    def child_of(self, hop: int) -> int | None:
+        copy = self._outstanding.get(hop)
+        return None if copy is None else copy.child
+
+    def fan_out(self, task: Task, recipients: Recipients, clusters: int) -> None:
+        """Send a copy to the first living recipient of each of this node's clusters 1…`clusters`."""
+        node = self._node
+        if node.dead:
+            recipients = self._living(task.broadcast, recipients)
+        for subtree in subtrees(node.me, recipients, clusters):
+            self._issue(task, {member: recipients[member] for member in subtree})
+
+    def _issue(self, task: Task, recipients: Recipients) -> None:
+        """Send a copy that serves `recipients`, which are in the order of their cluster, to the first."""
+        node = self._node
+        child = next(iter(recipients))
+        node.hops += 1
+        task.waiting.add(node.hops)
+        self._outstanding[node.hops] = _Outstanding(task, child, recipients)
+        target = addressed_incarnation(task.broadcast, recipients[child])
+        node.send(child, Copy(node.incarnation, target, node.hops, task.broadcast, recipients, node.fresh))
+
+    def _living(self, broadcast: Broadcast, recipients: Recipients) -> Recipients:
+        dead = self._node.dead
+        return {
+            member: mark
+            for member, mark in recipients.items()
+            if addressed_incarnation(broadcast, mark) > dead.get(member, -1)
+        }
+
+    def acknowledged(self, ack: Ack) -> Task | None:
+        """The task that the acknowledged hop belongs to; None if nobody waits for it any more."""
+        copy = self._outstanding.pop(ack.hop, None)
+        if copy is None:
+            return None
+        task = copy.task
+        task.waiting.discard(ack.hop)
+        for node, report in ack.reports.items():
+            task.add_report(node, report)
+        task.repaired = task.repaired or ack.repaired
+        return task
+
+    def repair(self) -> list[Task]:
+        """Children have been declared dead: serve their subtrees anew. Returns the tasks concerned."""
+        dead = self._node.dead
+        concerned: list[Task] = []
+        for hop, copy in list(self._outstanding.items()):
+            task = copy.task
+            mark = copy.recipients[copy.child]
+            if addressed_incarnation(task.broadcast, mark) > dead.get(copy.child, -1):
+                continue
+            del self._outstanding[hop]
+            task.waiting.discard(hop)
+            concerned.append(task)
+            rest = self._living(task.broadcast, copy.recipients)
+            if rest:
+                self._issue(task, rest)
+                task.repaired = task.repaired or type(task.broadcast) is Subscription
+        return concerned
+
+    def is_complete(self, task: Task) -> bool:
+        """Whether `task` has just come to its end; says so once."""
+        if task.waiting or task.held or task.finished:
+            return False
+        task.finished = True
+        return True
+
+    def acknowledge(self, task: Task) -> None:
+        """Tell the parent that the whole subtree has been served."""
+        self.send_ack(task.parent, task.parent_hop, task.broadcast, task.reports, task.repaired)
+
+    def send_ack(
+        self, parent: int, hop: int, broadcast: Broadcast, reports: dict[int, Report], repaired: bool
+    ) -> None:
+        node = self._node
+        dead = node.fresh
+        if node.dead:
+            if node.is_dead(parent):
+                return
+            # A joiner must learn of every crash, and so must whoever forwards what the dead sent.
+            if type(broadcast) is Subscription or node.is_of_the_dead(broadcast.source, broadcast.counter):
+                dead = dict(node.dead)
+        node.send(
+            parent,
+            Ack(node.incarnation, node.known.get(parent, 0), hop, reports, repaired, dead, node.clock),
+        )

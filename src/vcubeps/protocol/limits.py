@@ -1,0 +1,36 @@
+"""Bounds of everything that comes from outside, and the checks that hold them."""
+
+from __future__ import annotations
+
+from vcubeps.protocol.errors import UsageError
+
+MAX_TOPIC_BYTES = 255
+"""Longest topic name, in bytes of UTF-8."""
+
+MAX_PAYLOAD_BYTES = 1 << 20
+"""Largest payload of one publication."""
+
+MAX_BATCH_ITEMS = 1024
+"""Most publications that may leave as one batch (one tree walk, one barrier, one acknowledgement)."""
+
+COUNTERS_PER_INCARNATION = 1 << 40
+"""Counters of incarnation k start at k times this, so a newer incarnation's always exceed an older's."""
+
+
+def check_topic(topic: object) -> None:
+    if not isinstance(topic, str) or not topic:
+        raise UsageError(f"a topic is a non-empty string, got {topic!r}: name the topic")
+    size = len(topic.encode("utf-8", "surrogatepass"))
+    if size > MAX_TOPIC_BYTES:
+        raise UsageError(
+            f"topic {topic[:20]!r}… has {size} bytes, the limit is {MAX_TOPIC_BYTES}: use a shorter name"
+        )
+
+
+def check_payload(payload: object) -> None:
+    if not isinstance(payload, bytes):
+        raise UsageError(f"a payload is bytes, got {type(payload).__name__}: encode it first")
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise UsageError(
+            f"payload has {len(payload)} bytes, the limit is {MAX_PAYLOAD_BYTES}: send it in parts"
+        )

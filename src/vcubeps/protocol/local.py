@@ -1,0 +1,111 @@
+"""What all parts of one peer share: who it is, its counters, whom it believes alive, its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
+from vcubeps.protocol.messages import Incarnations, incarnation_of
+from vcubeps.protocol.outputs import Output, Send
+
+
+class LocalNode:
+    """One incarnation of one node.
+
+    Invariants: `dead` and `final` only grow and `final[x] <= dead[x]`; `fresh` is exactly what
+    is dead and not final. A map without an entry means incarnation 0 for `known`, none (−1)
+    for `dead` and `final`.
+    """
+
+    __slots__ = (
+        "clock", "counter", "dead", "dimension", "final", "fresh",
+        "hops", "incarnation", "known", "me", "nodes", "outputs", "up",
+    )  # fmt: skip
+
+    def __init__(
+        self, me: int, nodes: frozenset[int], dimension: int, incarnation: int, known: Incarnations
+    ) -> None:
+        self.me = me
+        self.nodes = nodes
+        self.dimension = dimension
+        self.incarnation = incarnation
+        self.counter = incarnation * COUNTERS_PER_INCARNATION
+        """Last counter given out: one per subscription, leave and publication, over all topics."""
+        self.hops = incarnation * COUNTERS_PER_INCARNATION
+        """Last hop number given out."""
+        self.clock = 0
+        """Lamport time."""
+        self.up = incarnation == 0
+        """Admitted by the others; the first incarnations know each other from the start."""
+        self.known = known
+        """Node → newest incarnation of it that this node deals with."""
+        self.dead: Incarnations = {}
+        """Node → newest incarnation of it declared crashed."""
+        self.final: Incarnations = {}
+        """Node → newest incarnation whose crash every survivor has flushed to this node."""
+        self.fresh: Incarnations = {}
+        self.outputs: list[Output] = []
+
+    def next_counter(self) -> int:
+        self.counter += 1
+        return self.counter
+
+    def tick(self) -> int:
+        self.clock += 1
+        return self.clock
+
+    def emit(self, output: Output) -> None:
+        self.outputs.append(output)
+
+    def send(self, destination: int, message: object) -> None:
+        self.outputs.append(Send(destination, message))
+
+    def known_incarnation(self, node: int) -> int:
+        return self.known.get(node, 0)
+
+    def is_dead(self, node: int) -> bool:
+        """Whether the incarnation of `node` that this node deals with has been declared crashed."""
+        return self.dead.get(node, -1) >= self.known.get(node, 0)
+
+    def is_of_the_dead(self, source: int, counter: int) -> bool:
+        """Whether ⟨source, counter⟩ was issued by an incarnation that has been declared crashed."""
+        return incarnation_of(counter) <= self.dead.get(source, -1)
+
+    def is_settled(self) -> bool:
+        """Whether every crash known here is final here."""
+        return not self.fresh
+
+    def unknown_crashes(self, reported: Mapping[int, int]) -> Incarnations:
+        """What of `reported` is news to this node, itself excepted."""
+        dead = self.dead
+        return {
+            node: incarnation
+            for node, incarnation in reported.items()
+            if incarnation > dead.get(node, -1) and node != self.me
+        }
+
+    def declare_dead(self, crashes: Mapping[int, int]) -> None:
+        for node, incarnation in crashes.items():
+            if incarnation > self.dead.get(node, -1):
+                self.dead[node] = incarnation
+        self._renew_fresh()
+
+    def settle(self) -> None:
+        """Every known crash is final from now on."""
+        self.final = dict(self.dead)
+        self._renew_fresh()
+
+    def _renew_fresh(self) -> None:
+        # A new dict each time: messages in flight share the old one.
+        self.fresh = {
+            node: incarnation
+            for node, incarnation in self.dead.items()
+            if self.final.get(node, -1) < incarnation
+        }
+
+
+def merge_newest(into: Incarnations, other: Mapping[int, int]) -> None:
+    """Keep the newer incarnation of each node."""
+    for node, incarnation in other.items():
+        if incarnation > into.get(node, -1):
+            into[node] = incarnation

@@ -1,0 +1,68 @@
+"""One topic's view: who is in, as of which counter, and how far each has been heard.
+
+Must never decide anything about ordering; `causality` asks it.
+"""
+
+from __future__ import annotations
+
+from vcubeps.protocol.messages import incarnation_of
+
+_MASK = (1 << 64) - 1
+
+
+def fingerprint(node: int, counter: int) -> int:
+    """64 well-mixed bits of one subscription; a view's digest is the xor of its members'."""
+    x = (node * 0x9E3779B97F4A7C15 + counter * 0xD1B54A32D192ED03 + 0x632BE59BD9B4E019) & _MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+class Member:
+    """One other member of the topic."""
+
+    __slots__ = ("counter", "floor", "received")
+
+    def __init__(self, counter: int, received: int, floor: int) -> None:
+        self.counter = counter
+        """Of its subscription."""
+        self.received = received
+        """Highest counter received from it, or known never to come: nothing up to here will arrive any more."""
+        self.floor = floor
+        """My last publication before I took it in; what I told it, and tell again if asked again."""
+
+
+class View:
+    """The members of one topic other than this node.
+
+    Invariants: `digest` is the xor of the fingerprints of this node's subscription and of all
+    `members`. A member's `counter` exceeds `left` of that node.
+    """
+
+    __slots__ = ("digest", "heard", "left", "members")
+
+    def __init__(self, me: int, counter: int) -> None:
+        self.members: dict[int, Member] = {}
+        self.digest = fingerprint(me, counter)
+        self.left: dict[int, int] = {}
+        """Node → counter of its last known leave; older subscriptions of it are void."""
+        self.heard: dict[tuple[int, int], int] = {}
+        """(node, incarnation) → highest counter received from it, for those that are not members now."""
+
+    def add(self, node: int, counter: int, received: int, floor: int) -> None:
+        self.members[node] = Member(counter, received, floor)
+        self.digest ^= fingerprint(node, counter)
+
+    def remove(self, node: int) -> None:
+        member = self.members.pop(node)
+        self.digest ^= fingerprint(node, member.counter)
+        self.hear(node, incarnation_of(member.counter), member.received)
+
+    def hear(self, node: int, incarnation: int, counter: int) -> None:
+        key = (node, incarnation)
+        if counter > self.heard.get(key, 0):
+            self.heard[key] = counter
+
+    def note_leave(self, node: int, counter: int) -> None:
+        if counter > self.left.get(node, 0):
+            self.left[node] = counter

@@ -1,0 +1,156 @@
+"""What peers say to each other. Frozen values; nothing here acts.
+
+A *broadcast* (SUB, PUB or UNS in the paper) is what a source has to say to a set of
+recipients. It travels as *copies*, one per edge of the source's spanning tree; every copy is
+answered by one acknowledgement, once the whole subtree behind it has been served. Flush,
+Hello, Welcome and Fence exist for nodes that crash and come back.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
+from vcubeps.protocol.outputs import Barrier, Item
+
+ANY_INCARNATION = -1
+"""Target of a message that is meant for whichever incarnation of the node gets it."""
+
+Incarnations: TypeAlias = dict[int, int]
+"""Node → incarnation of it."""
+
+
+def incarnation_of(counter: int) -> int:
+    """The incarnation of its source that issued `counter`."""
+    return counter // COUNTERS_PER_INCARNATION
+
+
+class Subscription(msgspec.Struct, frozen=True, array_like=True, tag="SUB"):
+    """SUB: `source` asks every node to take it into `topic`; ⟨source, counter⟩ identifies the subscription."""
+
+    source: int
+    topic: str
+    counter: int
+
+
+class Publication(msgspec.Struct, frozen=True, array_like=True, tag="PUB"):
+    """PUB: a batch of publications that share one tree walk, one barrier and one acknowledgement."""
+
+    source: int
+    topic: str
+    counter: int
+    """Of the last item; ⟨source, counter⟩ identifies the batch."""
+    items: tuple[Item, ...]
+    """Never empty; counters ascend. Item k > 1 depends on item k−1."""
+    barrier: Barrier
+    """What must be delivered before the first item."""
+    digest: int
+    """Fingerprint of the source's view when it published; equal digests mean equal memberships."""
+    stamp: int
+    """Lamport time; greater than the stamp of everything this depends on."""
+
+    @property
+    def counters(self) -> tuple[int, ...]:
+        return tuple([counter for counter, _ in self.items])
+
+
+class Unsubscription(msgspec.Struct, frozen=True, array_like=True, tag="UNS"):
+    """UNS: `source` leaves; takes effect at each member in causal order, like a publication."""
+
+    source: int
+    topic: str
+    counter: int
+    barrier: Barrier
+    stamp: int
+
+
+Broadcast: TypeAlias = Subscription | Publication | Unsubscription
+
+Recipients: TypeAlias = dict[int, int]
+"""Whom a copy serves: node → counter of its subscription (PUB, UNS) or → its incarnation (SUB)."""
+
+
+def addressed_incarnation(broadcast: Broadcast, mark: int) -> int:
+    """The incarnation of a recipient that `broadcast` is meant for, given its mark in `Recipients`."""
+    return mark if type(broadcast) is Subscription else incarnation_of(mark)
+
+
+class Report(msgspec.Struct, frozen=True, array_like=True):
+    """What one node tells a joiner about itself, inside an acknowledgement of its SUB."""
+
+    counter: int
+    """Of the node's own subscription (or of its leave, where it only reports that it is gone)."""
+    floor: int
+    """Its last publication before it took the joiner in, 0 if there is none: up to here nothing will come."""
+    is_member: bool
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True):
+    """Every message says which incarnation sent it and which one it is meant for."""
+
+    origin: int
+    target: int
+
+
+class Copy(Message, frozen=True, array_like=True, tag="COPY"):
+    """A broadcast on one edge of its tree."""
+
+    hop: int
+    """Names this copy to its sender; the acknowledgement repeats it."""
+    broadcast: Broadcast
+    recipients: Recipients
+    """The receiver and everyone that the subtree behind it has to serve."""
+    fresh: Incarnations
+    """Crashes that the sender knows and that are not final at it."""
+
+
+class Ack(Message, frozen=True, array_like=True, tag="ACK"):
+    """The copy `hop` has been received by every recipient it was to serve."""
+
+    hop: int
+    reports: dict[int, Report]
+    """Of a SUB: what the subtree's members told. Empty otherwise."""
+    repaired: bool
+    """Of a SUB: a crash made some node of the subtree send it again."""
+    dead: Incarnations
+    clock: int
+
+
+class Flush(Message, frozen=True, array_like=True, tag="FLUSH"):
+    """Sent to everyone alive by whoever learns of a crash: what I hold of the dead, and where I stand."""
+
+    sequence: int
+    """Consecutive per pair of incarnations, from 1; handled in this order."""
+    dead: Incarnations
+    held: dict[str, dict[int, Publication]]
+    """Topic → dead source → the last publication received from it."""
+    counter: int
+    subscriptions: dict[str, tuple[int, int]]
+    """Topic → (counter of my subscription, counter of my last publication or 0)."""
+
+
+class Hello(Message, frozen=True, array_like=True, tag="HELLO"):
+    """A recovered node asks to be let in, and whether the receiver knows all that it knows of."""
+
+    known: Incarnations
+
+
+class Welcome(Message, frozen=True, array_like=True, tag="WELCOME"):
+    """Answer to Hello."""
+
+    dead: Incarnations
+    known: Incarnations
+    clock: int
+    admit: bool
+    """The sender had declared the previous incarnation dead, has finished with it, and now lets this one in."""
+
+
+class Fence(Message, frozen=True, array_like=True, tag="FENCE"):
+    """Incarnation `incarnation` of the receiver has been declared crashed; it must start again as a new one."""
+
+    incarnation: int
+
+
+AnyMessage: TypeAlias = Copy | Ack | Flush | Hello | Welcome | Fence

@@ -1,0 +1,118 @@
+"""What a peer asks its shell to do, or tells it, in answer to an input.
+
+Every input of a peer returns a list of these; the shell carries them out in order.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+Barrier: TypeAlias = dict[int, int]
+"""Causal barrier: source → counter of the last publication of it that must come first."""
+
+Item: TypeAlias = tuple[int, bytes]
+"""One publication inside a batch: its counter and its payload."""
+
+
+class Output(msgspec.Struct, frozen=True):
+    """Base of all outputs."""
+
+
+class Send(Output, frozen=True):
+    """Hand `message` to the link towards `destination`."""
+
+    destination: int
+    message: object
+
+
+class Accepted(Output, frozen=True):
+    """Answer to `publish`: the publication has this counter; its broadcast starts now or after the one under way."""
+
+    topic: str
+    counter: int
+
+
+class Started(Output, frozen=True):
+    """The broadcast of a batch of own publications begins: this is the moment of publication.
+
+    `items` are its publications in order; `barrier` is what the first depends on, each later
+    one depends on the one before it. `recipients` are the nodes it is addressed to (the
+    published algorithm, which does not know them, leaves it empty).
+    """
+
+    topic: str
+    items: tuple[Item, ...]
+    barrier: Barrier
+    recipients: tuple[int, ...]
+
+
+class Acknowledged(Output, frozen=True):
+    """Own publications on `topic` up to and including `counter` have been received by every recipient."""
+
+    topic: str
+    counter: int
+
+
+class Received(Output, frozen=True):
+    """A batch of `source` has arrived (reception in the paper's sense); `counters` are its publications' in order."""
+
+    topic: str
+    source: int
+    counters: tuple[int, ...]
+
+
+class Deliver(Output, frozen=True):
+    """Give these publications of `source` to the application, in this order.
+
+    `after` is the causal barrier of the first; each later one comes after the one before it.
+    """
+
+    topic: str
+    source: int
+    items: tuple[Item, ...]
+    after: Barrier
+
+
+class Subscribed(Output, frozen=True):
+    """The subscription is in effect everywhere; `counter` identifies it."""
+
+    topic: str
+    counter: int
+
+
+class Unsubscribed(Output, frozen=True):
+    """Every member has taken note that this node left."""
+
+    topic: str
+
+
+class MemberJoined(Output, frozen=True):
+    """`node` is a member of `topic` from now on, as this node sees it."""
+
+    topic: str
+    node: int
+
+
+class MemberLeft(Output, frozen=True):
+    """`node` is no longer a member of `topic`, as this node sees it."""
+
+    topic: str
+    node: int
+
+
+class Up(Output, frozen=True):
+    """A recovered node has been admitted by the others and may subscribe."""
+
+    incarnation: int
+
+
+class Restarted(Output, frozen=True):
+    """This node was declared crashed and starts again as `incarnation`; its subscriptions to `topics` are gone.
+
+    The shell stores the incarnation before it carries out any later output.
+    """
+
+    incarnation: int
+    topics: tuple[str, ...]

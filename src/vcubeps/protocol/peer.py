@@ -1,0 +1,250 @@
+"""One node's state machine: inputs in, outputs out, nothing else.
+
+Theory of operation. The application subscribes, publishes and unsubscribes; each is a
+*broadcast* that walks a spanning tree rooted here and is acknowledged back up the same tree
+(`dissemination`, `broadcasts`). A topic that this node is in has a *view* of its members
+(`membership`) and delivers publications in causal order (`causality`, `topic`). Crashes are
+reported by the shell, spread among the survivors and become final (`crashes`); a crashed node
+comes back as a new incarnation (`admission`).
+
+Rules of this package: no clock, no socket, no thread, no randomness; the paper's "wait until"
+is state. The same inputs in the same order give the same outputs. An input that raises has
+changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vcubeps.cube import MAX_DIMENSION
+from vcubeps.protocol.admission import Admission
+from vcubeps.protocol.broadcasts import Broadcasts
+from vcubeps.protocol.crashes import Crashes, Fenced
+from vcubeps.protocol.dissemination import Dissemination
+from vcubeps.protocol.errors import ProtocolViolation, UsageError
+from vcubeps.protocol.local import LocalNode
+from vcubeps.protocol.messages import (
+    ANY_INCARNATION,
+    Ack,
+    AnyMessage,
+    Copy,
+    Fence,
+    Hello,
+    Incarnations,
+    Welcome,
+)
+from vcubeps.protocol.outputs import Output, Restarted
+from vcubeps.protocol.topic import Phase
+from vcubeps.protocol.validation import check_message
+
+
+class Peer:
+    """The protocol of one node.
+
+    Every input returns the outputs it caused, in order, for the shell to carry out:
+
+    >>> alice, bob = Peer(0, range(2)), Peer(1, range(2))
+    >>> alice.start(), bob.start()
+    ([], [])
+    >>> [ask] = alice.subscribe("room")
+    >>> [answer] = bob.receive(0, ask.message)
+    >>> alice.receive(1, answer.message)
+    [Subscribed(topic='room', counter=1)]
+    >>> [type(output).__name__ for output in alice.publish("room", b"hello")]
+    ['Accepted', 'Started', 'Deliver', 'Acknowledged']
+
+    The shell must carry every message between two living incarnations exactly once; the order
+    on a link does not matter.
+    """
+
+    __slots__ = ("_admission", "_broadcasts", "_crashes", "_node", "_tree")
+
+    def __init__(self, node: int, nodes: Iterable[int], *, incarnation: int = 0) -> None:
+        everyone = frozenset(nodes)
+        if not everyone or min(everyone) < 0 or max(everyone) >> MAX_DIMENSION:
+            raise UsageError(
+                f"node ids lie in 0…{(1 << MAX_DIMENSION) - 1}, got {sorted(everyone)[:8]}: renumber the nodes"
+            )
+        if node not in everyone:
+            raise UsageError(
+                f"node {node} is not one of the {len(everyone)} nodes given: add it, or choose another"
+            )
+        if incarnation < 0:
+            raise UsageError(
+                f"incarnations count from 0, got {incarnation}: store the last one used, and add 1"
+            )
+        self._create(node, everyone, incarnation, {})
+
+    def _create(self, me: int, nodes: frozenset[int], incarnation: int, known: Incarnations) -> None:
+        self._node = LocalNode(me, nodes, max(nodes).bit_length(), incarnation, known)
+        self._tree = Dissemination(self._node)
+        self._broadcasts = Broadcasts(self._node, self._tree)
+        self._admission = Admission(self._node, self._apply)
+        self._crashes = Crashes(
+            self._node,
+            self._broadcasts,
+            on_crash=self._admission.drop_early_of_the_dead,
+            on_final=self._admission.welcome_newcomers,
+        )
+        self._admission.attach(self._crashes)
+
+    # -- inputs --------------------------------------------------------------------------------
+
+    def start(self) -> list[Output]:
+        """Begin; a node that crashed before, under its next incarnation, asks to be let in again."""
+        if not self._node.up:
+            self._admission.boot()
+        return self._take_outputs()
+
+    def subscribe(self, topic: str) -> list[Output]:
+        """Ask to be a member of `topic`; in effect everywhere with `Subscribed`."""
+        self._broadcasts.subscribe(topic)
+        return self._take_outputs()
+
+    def unsubscribe(self, topic: str) -> list[Output]:
+        """Leave `topic`: nothing is delivered from now on; known everywhere with `Unsubscribed`."""
+        self._broadcasts.unsubscribe(topic)
+        return self._take_outputs()
+
+    def publish(self, topic: str, payload: bytes) -> list[Output]:
+        """Publish to the members of `topic`; `Accepted` has the counter, `Acknowledged` ends it."""
+        self._broadcasts.publish(topic, payload)
+        return self._take_outputs()
+
+    def receive(self, sender: int, message: object) -> list[Output]:
+        """A message from another node has arrived. Raises ProtocolViolation if it is unsound."""
+        sound = check_message(self._node, sender, message)
+        if type(sound) is Ack and self._tree.child_of(sound.hop) not in (None, sender):
+            raise ProtocolViolation(
+                sender, f"an acknowledgement of hop {sound.hop}, which went to another node"
+            )
+        try:
+            self._apply(sender, sound)
+        except Fenced:
+            self._restart()
+        return self._take_outputs()
+
+    def suspect(self, node: int, incarnation: int) -> list[Output]:
+        """The failure detector reports that `incarnation` of `node`, the newest it knows, has crashed.
+
+        There is no way back for that incarnation: if it lives, it starts again as the next one.
+        """
+        local = self._node
+        if node not in local.nodes or node == local.me:
+            raise UsageError(f"cannot suspect node {node}: name one of the other nodes")
+        if local.dead.get(node, -1) < incarnation:
+            try:
+                if local.up:
+                    self._crashes.crashed({node: incarnation})
+                else:
+                    self._crashes.declare_dead({node: incarnation})
+                self._admission.try_up()
+            except Fenced:
+                self._restart()
+        return self._take_outputs()
+
+    # -- looking in ----------------------------------------------------------------------------
+
+    @property
+    def node(self) -> int:
+        return self._node.me
+
+    @property
+    def incarnation(self) -> int:
+        return self._node.incarnation
+
+    @property
+    def is_up(self) -> bool:
+        """Whether this incarnation has been let in."""
+        return self._node.up
+
+    def can_subscribe(self, topic: str) -> bool:
+        return self._broadcasts.can_subscribe(topic)
+
+    def can_unsubscribe(self, topic: str) -> bool:
+        worker = self._broadcasts.workers.get(topic)
+        return worker is not None and worker.wanted
+
+    def can_publish(self, topic: str) -> bool:
+        return self._broadcasts.can_publish(topic)
+
+    def members(self, topic: str) -> dict[int, int]:
+        """Members of `topic` as seen here, with the counters of their subscriptions; empty if not a member."""
+        if not self.can_publish(topic):
+            return {}
+        state = self._broadcasts.workers[topic].topic
+        assert state is not None
+        return {self.node: state.counter} | {n: m.counter for n, m in state.view.members.items()}
+
+    def footprint(self) -> dict[str, int]:
+        """Work in progress by kind; all zero when nothing is under way."""
+        workers = self._broadcasts.workers.values()
+        topics = self._broadcasts.topics()
+        return {
+            "copies": len(self._tree),
+            "broadcasts": sum(worker.current is not None for worker in workers),
+            "queued": sum(len(worker.queue) for worker in workers),
+            "pending": sum(len(topic.holdback) for topic in topics),
+            "joining_or_leaving": sum(topic.phase is not Phase.MEMBER for topic in topics),
+            "flushes": len(self._crashes),
+            "admissions": len(self._admission),
+            "crashes_not_final": len(self._node.fresh),
+        }
+
+    def retained(self, topic: str) -> set[str]:
+        """What is kept of a topic that this node is not in: at most what the next subscription needs."""
+        worker = self._broadcasts.workers.get(topic)
+        if worker is None or not worker.is_idle():
+            return set() if worker is None else {"subscription"}
+        return {name for name in ("knowledge", "gone", "sent_twice") if getattr(worker, name)}
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _apply(self, sender: int, message: AnyMessage) -> None:
+        """Handle a sound message by the incarnations on its envelope, then by its kind."""
+        node = self._node
+        if isinstance(message, Fence):
+            if message.incarnation == node.incarnation:
+                raise Fenced
+            return
+        if message.target not in (node.incarnation, ANY_INCARNATION):
+            return
+        origin = message.origin
+        if node.dead and origin <= node.dead.get(sender, -1):
+            node.send(sender, Fence(node.incarnation, ANY_INCARNATION, origin))
+            return
+        if isinstance(message, Welcome):
+            self._admission.on_welcome(sender, message)
+        elif isinstance(message, Hello):
+            self._admission.on_hello(sender, message)
+        elif not node.up:
+            self._admission.on_message_while_booting(sender, message)
+        elif origin > node.known.get(sender, 0):
+            self._admission.keep_early(sender, message)
+        elif isinstance(message, Copy):
+            if message.fresh:
+                self._crashes.learn(message.fresh)
+            self._broadcasts.on_copy(sender, message)
+        elif isinstance(message, Ack):
+            if message.clock > node.clock:
+                node.clock = message.clock
+            if message.dead:
+                self._crashes.learn(message.dead)
+            self._broadcasts.on_ack(message)
+        else:
+            for flush in self._crashes.in_order(sender, message):
+                self._crashes.on_flush(sender, flush)
+
+    def _restart(self) -> None:
+        """Declared crashed by others: what this incarnation was is void; go on as the next one."""
+        old = self._node
+        topics = tuple(name for name, worker in self._broadcasts.workers.items() if worker.wanted)
+        self._create(old.me, old.nodes, old.incarnation + 1, old.known)
+        self._node.outputs = old.outputs
+        self._node.emit(Restarted(self._node.incarnation, topics))
+        self._admission.boot()
+
+    def _take_outputs(self) -> list[Output]:
+        node = self._node
+        outputs, node.outputs = node.outputs, []
+        return outputs

@@ -1,0 +1,330 @@
+"""One topic as one of its members holds it: phase, view, past, hold-back; and when a message may be delivered.
+
+A topic is entered by a SUB (joining), lived in (member), and left by a UNS (leaving); nothing
+is delivered outside the member phase. It must never send: dissemination is not its business.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from vcubeps.protocol.causality import HoldBack, Ordered, Past
+from vcubeps.protocol.dissemination import Task
+from vcubeps.protocol.local import LocalNode
+from vcubeps.protocol.membership import View
+from vcubeps.protocol.messages import Publication, Report, Unsubscription, incarnation_of
+from vcubeps.protocol.outputs import Barrier, Deliver, MemberJoined, MemberLeft, Received
+
+_LOST = -1
+"""Pseudo blocker: the head depends on a message that died with its holders; see `Topic._cut_passed`."""
+
+
+class Phase(enum.Enum):
+    JOINING = "joining"
+    MEMBER = "member"
+    LEAVING = "leaving"
+
+
+class Topic:
+    """The state of one subscription.
+
+    Invariants: `closing` is set as soon as the application unsubscribed, and from then on the
+    hold-back is empty and nothing is delivered. While joining, nothing leaves the hold-back.
+    """
+
+    __slots__ = (
+        "_addressed", "closing", "counter", "cut", "holdback", "last_publication", "leaves_held",
+        "name", "newest", "node", "past", "phase", "view",
+    )  # fmt: skip
+
+    def __init__(self, node: LocalNode, name: str, counter: int, known: Barrier) -> None:
+        self.node = node
+        self.name = name
+        self.counter = counter
+        """Of this subscription."""
+        self.phase = Phase.JOINING
+        self.closing = False
+        # What an earlier incarnation published is not known any more: its successor's subscription stands for it.
+        self.last_publication = counter if node.incarnation else known.get(node.me, 0)
+        """Counter of the last publication of this node on the topic, in whichever subscription; 0 if there is none."""
+        self.view = View(node.me, counter)
+        self.past = Past(known)
+        self.holdback = HoldBack()
+        self.leaves_held: dict[tuple[int, int], list[Task]] = {}
+        """Pending leave ⟨source, counter⟩ → acknowledgements that wait until it takes effect."""
+        self.newest: dict[int, Publication] = {}
+        """Source → last publication received from it, to hand to the other survivors if it crashes."""
+        self.cut: dict[int, int] = {}
+        """Survivor → its last publication before it flushed; all up to here came before any later one."""
+        self._addressed: set[tuple[int, int]] = set()
+        """While joining: publications whose source counted this subscription among the recipients."""
+
+    # -- membership ---------------------------------------------------------------------------
+
+    def is_open(self) -> bool:
+        """Whether messages may still be taken in."""
+        return self.phase is not Phase.LEAVING and not self.closing
+
+    def add(self, node: int, counter: int, received: int) -> None:
+        self.view.add(node, counter, received, floor=self.last_publication)
+        self.past.membership_grew()
+        if self.phase is Phase.MEMBER and not self.closing:
+            self.node.emit(MemberJoined(self.name, node))
+
+    def remove(self, node: int) -> None:
+        self.view.remove(node)
+        if self.phase is Phase.MEMBER and not self.closing:
+            self.node.emit(MemberLeft(self.name, node))
+
+    def admit(self, node: int, counter: int) -> Report | None:
+        """Take the subscriber ⟨node, counter⟩ in and report; None if it is known to have left since."""
+        if self.view.left.get(node, 0) >= counter:
+            return None
+        member = self.view.members.get(node)
+        if member is None or member.counter < counter:
+            if member is not None:
+                self.remove(node)
+            self.add(node, counter, received=counter)
+            member = self.view.members[node]
+        return Report(self.counter, member.floor, is_member=True)
+
+    def apply_leave(self, node: int, counter: int) -> None:
+        member = self.view.members.get(node)
+        if member is not None and member.counter < counter:
+            self.remove(node)
+        self.view.note_leave(node, counter)
+        newest = self.newest.get(node)
+        if newest is not None and newest.counter < counter:
+            del self.newest[node]
+
+    def purge_dead(self) -> None:
+        """Members whose crash is final are members no more."""
+        final = self.node.final
+        gone = [n for n, m in self.view.members.items() if incarnation_of(m.counter) <= final.get(n, -1)]
+        for node in gone:
+            self.remove(node)
+
+    # -- reception ----------------------------------------------------------------------------
+
+    def receive(self, publication: Publication, addressed_to: int) -> list[Task]:
+        """A copy of `publication`, addressed to subscription `addressed_to` of this node, has arrived.
+
+        Returns acknowledgements to release, as `deliver_from`.
+        """
+        if not self.is_open() or addressed_to != self.counter:
+            return []
+        if self.node.dead and self.node.is_of_the_dead(publication.source, publication.counter):
+            # What is delivered of the dead is settled among the survivors: it comes in their flushes.
+            return []
+        if self.phase is Phase.JOINING:
+            self._addressed.add((publication.source, publication.counter))
+            self.holdback.append(publication)
+            return []
+        return self.deliver_from(self._accept(publication))
+
+    def receive_held(self, publication: Publication) -> list[Task]:
+        """A survivor's flush holds `publication` of a dead source. Returns as `deliver_from`."""
+        if not self.is_open():
+            return []
+        if self.phase is Phase.JOINING:
+            self.holdback.append(publication)
+            return []
+        return self.deliver_from(self._accept(publication))
+
+    def receive_leave(self, leave: Unsubscription, task: Task) -> list[Task]:
+        """A member leaves, which takes effect in causal order; `task` is the acknowledgement it waits for.
+
+        Returns the acknowledgements that may be sent now.
+        """
+        key = leave.source, leave.counter
+        if not self.is_open():
+            self.apply_leave(*key)
+            return [task]
+        if key in self.leaves_held:
+            task.held = True
+            self.leaves_held[key].append(task)
+            return []
+        if self.view.left.get(leave.source, 0) >= leave.counter:
+            return [task]
+        task.held = True
+        self.leaves_held[key] = [task]
+        return self.deliver_from([leave.source]) if self.holdback.append(leave) else []
+
+    def _accept(self, publication: Publication, addressed: bool = False) -> list[int]:
+        """Take a publication in unless it was received before or is not meant for this subscription.
+
+        Returns its source if it became the head of that queue, and so may be deliverable.
+        """
+        source, counter = publication.source, publication.counter
+        member = self.view.members.get(source)
+        if member is not None and member.counter < counter:
+            if counter <= member.received:
+                return []
+            member.received = counter
+        else:
+            incarnation = incarnation_of(counter)
+            if not addressed or counter <= self.view.heard.get((source, incarnation), 0):
+                return []
+            self.view.hear(source, incarnation, counter)
+        self.newest[source] = publication
+        self.node.emit(Received(self.name, source, publication.counters))
+        return [source] if self.holdback.append(publication) else []
+
+    def join(self, reports: dict[int, Report]) -> None:
+        """The SUB is acknowledged by all: form the view and the past from what they reported."""
+        view = self.view
+        for node, report in reports.items():
+            member = view.members.get(node)
+            if not report.is_member:
+                view.note_leave(node, report.counter)
+                if member is not None and member.counter <= report.counter:
+                    self.remove(node)
+                    member = None
+            if report.floor > 0:
+                self.past.learn(node, report.floor)
+            if report.is_member and view.left.get(node, 0) < report.counter:
+                if member is not None and member.counter == report.counter:
+                    member.received = max(member.received, report.floor)
+                elif member is None or member.counter < report.counter:
+                    if member is not None:
+                        self.remove(node)
+                    self.add(node, report.counter, received=max(report.counter, report.floor))
+        self.past.begin(self.node.me)
+        self.phase = Phase.MEMBER
+
+    def take_in_what_came_while_joining(self) -> None:
+        addressed, self._addressed = self._addressed, set()
+        for message in self.holdback.clear():
+            if type(message) is Publication:
+                self._accept(message, (message.source, message.counter) in addressed)
+            else:
+                self.holdback.append(message)
+
+    # -- delivery -----------------------------------------------------------------------------
+
+    def close(self) -> list[Task]:
+        """The application left: nothing is delivered any more. Returns acknowledgements to release."""
+        self.closing = True
+        for message in self.holdback.clear():
+            if type(message) is Unsubscription:
+                self.apply_leave(message.source, message.counter)
+        self._addressed.clear()
+        released = [task for tasks in self.leaves_held.values() for task in tasks]
+        self.leaves_held.clear()
+        for task in released:
+            task.held = False
+        return released
+
+    def deliver_all(self) -> list[Task]:
+        """Deliver whatever has become deliverable, looking at every source. As `deliver_from`."""
+        if not self.holdback.queues:
+            return []
+        return self.deliver_from(self.holdback.wake_all())
+
+    def deliver_from(self, sources: list[int]) -> list[Task]:
+        """Deliver what has become deliverable, starting from the heads of `sources`.
+
+        To be called after every reception, head of its queue or not: a reception may complete
+        the cut that others wait for. Returns the acknowledgements of leaves that took effect on the way.
+        """
+        released: list[Task] = []
+        if self.phase is not Phase.MEMBER or self.closing:
+            return released
+        holdback = self.holdback
+        sources += holdback.wake(_LOST)
+        while sources:
+            source = sources.pop()
+            queue = holdback.queues.get(source)
+            while queue:
+                blocker = self._blocker(queue[0])
+                if blocker is not None:
+                    holdback.block(source, blocker)
+                    break
+                self._apply(holdback.pop(source), released)
+                sources += holdback.wake(source)
+                sources += holdback.wake(_LOST)
+        return released
+
+    def _apply(self, message: Ordered, released: list[Task]) -> None:
+        if type(message) is Publication:
+            self.past.deliver(self.node.me, message, same_membership=message.digest == self.view.digest)
+            self.node.emit(Deliver(self.name, message.source, message.items, message.barrier))
+            return
+        self.apply_leave(message.source, message.counter)
+        for task in self.leaves_held.pop((message.source, message.counter)):
+            task.held = False
+            released.append(task)
+
+    def _blocker(self, message: Ordered) -> int | None:
+        """A source that must be heard or delivered before `message`; None if it may be delivered now.
+
+        A dependency is met when everything up to it has been received and nothing of it is
+        pending, or when its source is not in the view, so that it will never come.
+        """
+        node, members, queues = self.node, self.view.members, self.holdback.queues
+        me, dead = node.me, node.dead
+        depends_on_a_lost_message = False
+        for source, needed in message.barrier.items():
+            if source == me:
+                continue
+            if dead and node.is_of_the_dead(source, needed):
+                if self._heard_from_the_dead(source, needed) < needed:
+                    if node.final.get(source, -1) < incarnation_of(needed):
+                        return source
+                    depends_on_a_lost_message = True
+            else:
+                member = members.get(source)
+                if member is not None and member.received < needed:
+                    return source
+            queue = queues.get(source)
+            if queue is not None and queue[0].counter <= needed:
+                return source
+        if depends_on_a_lost_message and not self._cut_passed(message):
+            return _LOST
+        return None
+
+    def _heard_from_the_dead(self, source: int, counter: int) -> int:
+        incarnation = incarnation_of(counter)
+        heard = self.view.heard.get((source, incarnation), 0)
+        member = self.view.members.get(source)
+        if member is not None and incarnation_of(member.counter) == incarnation:
+            heard = max(heard, member.received)
+        return heard
+
+    def _cut_passed(self, message: Ordered) -> bool:
+        """Whether all that a lost message may have stood for has been delivered.
+
+        A lost message takes its own barrier with it. Everything in its past was started before
+        the survivors flushed, so it lies within the cut; stamps order what is still pending.
+        """
+        members = self.view.members
+        for node, counter in self.cut.items():
+            member = members.get(node)
+            if member is not None and member.received < counter:
+                return False
+        return all(
+            queue[0].stamp >= message.stamp
+            for queue in self.holdback.queues.values()
+            if queue[0] is not message
+        )
+
+    def leave(self) -> Barrier:
+        """What the next subscription to this topic must start from."""
+        if self.last_publication:
+            self.past.learn(self.node.me, self.last_publication)
+        return self.past.known
+
+    # -- what others need to know --------------------------------------------------------------
+
+    def newest_of_the_dead(self) -> dict[int, Publication]:
+        """Per crashed source the last publication received from it, delivered or not."""
+        newest = self.newest
+        if self.phase is Phase.JOINING:
+            newest = {}
+            for queue in self.holdback.queues.values():
+                for message in queue:
+                    if type(message) is Publication and (
+                        message.source not in newest or newest[message.source].counter < message.counter
+                    ):
+                        newest[message.source] = message
+        return {s: m for s, m in newest.items() if self.node.is_of_the_dead(s, m.counter)}

@@ -1,0 +1,142 @@
+"""Whether a message can come from a correct node at all. Pure: looks, and raises or does not.
+
+Types are the wire's business (a decoder checks them); this module checks values and the
+message's place in the tree, before anything is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vcubeps.protocol.errors import ProtocolViolation, UsageError
+from vcubeps.protocol.limits import MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES, check_topic
+from vcubeps.protocol.local import LocalNode
+from vcubeps.protocol.messages import (
+    ANY_INCARNATION,
+    Ack,
+    AnyMessage,
+    Copy,
+    Fence,
+    Flush,
+    Hello,
+    Publication,
+    Subscription,
+    Unsubscription,
+    Welcome,
+    incarnation_of,
+)
+
+
+def check_message(node: LocalNode, sender: int, message: object) -> AnyMessage:
+    """`message` itself, if it is sound."""
+    if sender not in node.nodes or sender == node.me:
+        raise ProtocolViolation(sender, f"a message, but only the other nodes of {_brief(node.nodes)} may")
+    if type(message) is Copy:
+        _check_copy(node, sender, message)
+    elif type(message) is Ack:
+        _check_nodes(node, sender, message.reports, "reports")
+        _check_nodes(node, sender, message.dead, "crashes")
+    elif type(message) is Flush:
+        _check_flush(node, sender, message)
+    elif type(message) is Welcome:
+        _check_nodes(node, sender, message.dead, "crashes")
+        _check_nodes(node, sender, message.known, "incarnations")
+    elif type(message) is Hello:
+        _check_nodes(node, sender, message.known, "incarnations")
+    elif type(message) is not Fence:
+        raise ProtocolViolation(sender, f"{type(message).__name__}, which is no message of this protocol")
+    if message.origin < 0 or message.target < ANY_INCARNATION:
+        raise ProtocolViolation(
+            sender, f"incarnations {message.origin} and {message.target}; they count from 0"
+        )
+    return message
+
+
+def _check_copy(node: LocalNode, sender: int, copy: Copy) -> None:
+    recipients, broadcast, me = copy.recipients, copy.broadcast, node.me
+    if me not in recipients:
+        raise ProtocolViolation(sender, f"a copy that does not serve node {me}, which received it")
+    _check_nodes(node, sender, recipients, "recipients")
+    if len(recipients) > 1:
+        outside = (sender ^ me).bit_length() - 1
+        for recipient in recipients:
+            if (recipient ^ me) >> outside:
+                raise ProtocolViolation(
+                    sender, f"a copy for node {recipient}, which is not in the subtree of node {me}"
+                )
+    if copy.fresh:
+        _check_nodes(node, sender, copy.fresh, "crashes")
+    if type(broadcast) is Publication:
+        _check_publication(node, sender, broadcast)
+    elif type(broadcast) is Unsubscription:
+        _check_barrier(node, sender, broadcast.barrier)
+    elif type(broadcast) is not Subscription:
+        raise ProtocolViolation(sender, f"a copy of {type(broadcast).__name__}, which cannot be broadcast")
+    source = broadcast.source
+    if source not in node.nodes or source == me:
+        raise ProtocolViolation(sender, f"a broadcast of source {source} to node {me}")
+    if broadcast.counter < 1:
+        raise ProtocolViolation(sender, f"counter {broadcast.counter}; counters start at 1")
+    _check_name(sender, broadcast.topic)
+
+
+def _check_publication(node: LocalNode, sender: int, publication: Publication) -> None:
+    items = publication.items
+    if not 1 <= len(items) <= MAX_BATCH_ITEMS or items[-1][0] != publication.counter:
+        raise ProtocolViolation(
+            sender, f"a batch of {len(items)} items that does not end with its counter {publication.counter}"
+        )
+    last = 0
+    for counter, payload in items:
+        if counter <= last or incarnation_of(counter) != incarnation_of(publication.counter):
+            raise ProtocolViolation(sender, f"a batch with counter {counter} after {last}; they must ascend")
+        if len(payload) > MAX_PAYLOAD_BYTES:
+            raise ProtocolViolation(
+                sender, f"a payload of {len(payload)} bytes; the limit is {MAX_PAYLOAD_BYTES}"
+            )
+        last = counter
+    _check_barrier(node, sender, publication.barrier)
+
+
+def _check_barrier(node: LocalNode, sender: int, barrier: dict[int, int]) -> None:
+    _check_nodes(node, sender, barrier, "dependencies")
+    if barrier.get(node.me, 0) > node.counter:
+        raise ProtocolViolation(
+            sender, f"a dependency on publication {barrier[node.me]} of node {node.me}, which it has not made"
+        )
+
+
+def _check_flush(node: LocalNode, sender: int, flush: Flush) -> None:
+    _check_nodes(node, sender, flush.dead, "crashes")
+    if flush.sequence < 1:
+        raise ProtocolViolation(sender, f"flush number {flush.sequence}; they count from 1")
+    for name, held in flush.held.items():
+        _check_name(sender, name)
+        _check_nodes(node, sender, held, "sources")
+        for source, publication in held.items():
+            if publication.source != source or publication.topic != name:
+                raise ProtocolViolation(
+                    sender, f"a publication filed under source {source} and topic {name!r}"
+                )
+            _check_publication(node, sender, publication)
+    for name in flush.subscriptions:
+        _check_name(sender, name)
+
+
+def _check_nodes(node: LocalNode, sender: int, named: Mapping[int, object], what: str) -> None:
+    if not named.keys() <= node.nodes:
+        strangers = sorted(named.keys() - node.nodes)
+        raise ProtocolViolation(
+            sender, f"{what} with unknown nodes {strangers}; known are {_brief(node.nodes)}"
+        )
+
+
+def _check_name(sender: int, name: str) -> None:
+    try:
+        check_topic(name)
+    except UsageError as error:
+        raise ProtocolViolation(sender, f"a bad topic: {error}") from None
+
+
+def _brief(nodes: frozenset[int]) -> str:
+    return f"{len(nodes)} nodes from {min(nodes)} to {max(nodes)}"
