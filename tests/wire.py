@@ -1,0 +1,149 @@
+"""A scripted wire that joins N peers, of either algorithm, in one thread and without a clock.
+
+An input on a node carries out the outputs at once: what is sent is in flight until `run()` delivers it,
+oldest first, so links are FIFO and a script gives the same run every time. `hold` makes a link slow.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from vcubeps.protocol.errors import UsageError
+from vcubeps.protocol.outputs import Deliver, Output, Received, Restarted, Send, Started, Subscribed
+
+MAX_STEPS = 100_000
+"""Messages that one `run()` delivers at most; more means that the peers talk in circles."""
+
+
+class InFlight(NamedTuple):
+    source: int
+    destination: int
+    message: Any
+
+
+class Call(NamedTuple):
+    """An input of the script, as the log shows it."""
+
+    name: str
+    topic: str
+
+
+class Wire:
+    """Joins the peers that `peer_factory(node, nodes)` makes; a recovering one also gets `incarnation=`.
+
+    What has happened, in order: `log` holds (node, call or output) of all nodes, `outputs[node]` the outputs
+    of one node, `delivered[node]` its (source, payload), `received[node]` its (source, counter) and
+    `started[node]` its own broadcasts. `subscribed` holds the (node, topic) whose subscription is in effect:
+    from Subscribed on until the node unsubscribes or crashes.
+    """
+
+    def __init__(self, peer_factory: Callable[..., Any], nodes: Iterable[int]) -> None:
+        self._factory = peer_factory
+        self.nodes = sorted(nodes)
+        self.peers: dict[int, Any] = {node: peer_factory(node, self.nodes) for node in self.nodes}
+        self.incarnations = dict.fromkeys(self.nodes, 0)
+        self.in_flight: list[InFlight] = []
+        self._slow: dict[tuple[int, int], Callable[[Any], bool]] = {}
+        self._publications: defaultdict[tuple[int, str], list[bytes]] = defaultdict(list)
+        self.subscribed: set[tuple[int, str]] = set()
+        self.log: list[tuple[int, Call | Output]] = []
+        self.outputs: defaultdict[int, list[Output]] = defaultdict(list)
+        self.delivered: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
+        self.received: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.started: defaultdict[int, list[Started]] = defaultdict(list)
+
+    # Inputs.
+
+    def subscribe(self, node: int, topic: str) -> None:
+        outputs = self.peers[node].subscribe(topic)
+        self.log.append((node, Call("subscribe", topic)))
+        self._carry_out(node, outputs)
+
+    def unsubscribe(self, node: int, topic: str) -> None:
+        outputs = self.peers[node].unsubscribe(topic)
+        self.log.append((node, Call("unsubscribe", topic)))
+        self.subscribed.discard((node, topic))
+        self._carry_out(node, outputs)
+
+    def publish(self, node: int, topic: str, payload: bytes) -> None:
+        self._carry_out(node, self.peers[node].publish(topic, payload))
+
+    def publish_when_allowed(self, node: int, topic: str, payload: bytes) -> None:
+        """Publish now, or on the next Subscribed if the peer still refuses."""
+        try:
+            self.publish(node, topic, payload)
+        except UsageError:
+            self._publications[node, topic].append(payload)
+
+    def suspect(self, observer: int, node: int, incarnation: int) -> None:
+        self._carry_out(observer, self.peers[observer].suspect(node, incarnation))
+
+    # Faults.
+
+    def hold(self, source: int, destination: int, only: Callable[[Any], bool] = lambda message: True) -> None:
+        """Make a link slow: messages on it wait for `release`; with `only`, those it picks, others overtake."""
+        self._slow[source, destination] = only
+
+    def release(self, source: int, destination: int) -> None:
+        del self._slow[source, destination]
+
+    def crash(self, node: int) -> None:
+        """Drop the node and what is in flight to it; what it had sent still arrives."""
+        del self.peers[node]
+        self._forget_subscriptions(node)
+        self.in_flight = [entry for entry in self.in_flight if entry.destination != node]
+
+    def recover(self, node: int) -> None:
+        """Start the crashed node again as its next incarnation."""
+        self.incarnations[node] += 1
+        self.peers[node] = self._factory(node, self.nodes, incarnation=self.incarnations[node])
+        self._carry_out(node, self.peers[node].start())
+
+    # Running.
+
+    def run(self) -> None:
+        """Deliver all that is in flight and not held, and all that this causes."""
+        for _ in range(MAX_STEPS):
+            if not self.step():
+                return
+        raise AssertionError(f"{MAX_STEPS} messages and still {len(self.in_flight)} in flight")
+
+    def step(self) -> bool:
+        """Deliver the oldest message that is not held; False if there is none."""
+        for index, (source, destination, message) in enumerate(self.in_flight):
+            slow = self._slow.get((source, destination))
+            if slow is None or not slow(message):
+                del self.in_flight[index]
+                self._carry_out(destination, self.peers[destination].receive(source, message))
+                return True
+        return False
+
+    def _carry_out(self, node: int, outputs: list[Output]) -> None:
+        for output in outputs:
+            self.log.append((node, output))
+            self.outputs[node].append(output)
+            match output:
+                case Send(destination, message):
+                    if destination in self.peers:
+                        self.in_flight.append(InFlight(node, destination, message))
+                case Deliver():
+                    self.delivered[node] += [(output.source, payload) for _, payload in output.items]
+                case Received():
+                    self.received[node] += [(output.source, counter) for counter in output.counters]
+                case Started():
+                    self.started[node].append(output)
+                case Subscribed(topic):
+                    self.subscribed.add((node, topic))
+                case Restarted(incarnation):
+                    self.incarnations[node] = incarnation
+                    self._forget_subscriptions(node)
+        for output in outputs:
+            if isinstance(output, Subscribed):
+                for payload in self._publications.pop((node, output.topic), []):
+                    self.publish(node, output.topic, payload)
+
+    def _forget_subscriptions(self, node: int) -> None:
+        self.subscribed = {entry for entry in self.subscribed if entry[0] != node}
+        self._publications = defaultdict(list, {k: v for k, v in self._publications.items() if k[0] != node})
