@@ -1,0 +1,302 @@
+"""`vcubeps explore`: random schedules against the protocol's promises."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from vcubeps.cli.common import CommandError, Subparsers, abbreviated, integer, whole_number
+from vcubeps.sim.explore import Allowed, CampaignResult, Outcome, campaign, run_operations, run_schedule
+from vcubeps.sim.explore.options import (
+    AIMED,
+    FAULTS,
+    FEATURES,
+    NODES_MAX,
+    NODES_MIN,
+    OPTION_NAMES,
+    SEED_MAX,
+    faults_needed,
+)
+from vcubeps.sim.explore.peers import ALGORITHMS, FAULT_FREE
+from vcubeps.sim.explore.shrink import shrink
+from vcubeps.sim.explore.trace import Trace
+
+SCHEDULES_MAX = 10**9
+JOBS_MAX = 1024
+NODES_DEFAULT = "2-16"
+
+DESCRIPTION = """\
+Run the protocol through random schedules in a simulated world and check every promise.
+
+A schedule is a seed: it determines nodes, link delays, subscriptions, publications
+and faults, so the same command gives the same answer on every machine. The command
+answers with how many schedules broke each promise; exit code 1 if any did."""
+
+
+def _epilog() -> str:
+    options = {**FEATURES, **FAULTS, **{name: what for name, (what, _) in AIMED.items()}}
+    listed = "\n".join(f"  {name:<14} {what}" for name, what in options.items())
+    return f"""\
+examples:
+  Does the protocol hold while nodes crash, come back and suspect each other?
+    $ vcubeps explore --schedules 10000 --seed 7 --faults crash,recover,suspect
+
+  How does the algorithm as published fail on FIFO links?
+    $ vcubeps explore --algorithm published --only joins,leaves --json
+
+  What exactly happened in a failing schedule, made as small as possible?
+    $ vcubeps explore --algorithm published --only joins,leaves --replay SEED
+
+options of a schedule (each is drawn per schedule; --only fixes them):
+{listed}"""
+
+
+def register(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "explore",
+        help="search for broken promises in random schedules",
+        description=DESCRIPTION,
+        epilog=_epilog(),
+    )
+    parser.add_argument(
+        "--schedules",
+        type=integer(1, SCHEDULES_MAX),
+        default=1000,
+        metavar="N",
+        help="how many schedules to run (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=integer(0, SEED_MAX),
+        default=0,
+        metavar="SEED",
+        help="chooses the schedules (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--nodes",
+        default=NODES_DEFAULT,
+        metavar="LOW-HIGH",
+        help=f"how many nodes a schedule has, within {NODES_MIN} to {NODES_MAX} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--faults",
+        default="none",
+        metavar="LIST",
+        help="faults that may happen: crash, recover, suspect, separated by commas, or none (default: none)",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="OPTION",
+        help="options that every schedule has, all others being off (see below)",
+    )
+    parser.add_argument(
+        "--algorithm",
+        default="amended",
+        metavar="NAME",
+        help="amended (this project's protocol) or published (the paper's algorithms 1 and 2)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=integer(1, JOBS_MAX),
+        metavar="N",
+        help="processes to use (default: all cores); the answer does not depend on it",
+    )
+    parser.add_argument(
+        "--replay",
+        type=integer(0, SEED_MAX),
+        metavar="SEED",
+        help="run only this schedule, one of the failing seeds, and print what happened",
+    )
+    parser.add_argument("--no-shrink", action="store_true", help="with --replay: leave the schedule as it is")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    algorithm = _algorithm(args.algorithm)
+    allowed = _allowed(args, algorithm)
+    if args.replay is not None:
+        return _replay(args, allowed, algorithm)
+    result = _campaign(args, allowed, algorithm)
+    if args.json:
+        print(json.dumps(_as_json(result, algorithm)))
+    else:
+        _print_table(result, algorithm)
+    if not result.failing_seeds:
+        return 0
+    first = result.failing_seeds[0]
+    print(
+        f"schedule {first} fails; replay it with:\n  {_replay_command(args, first)}",
+        file=sys.stderr if args.json else sys.stdout,
+    )
+    return 1
+
+
+# A campaign.
+
+
+def _campaign(args: argparse.Namespace, allowed: Allowed, algorithm: str) -> CampaignResult:
+    jobs = args.jobs or len(os.sched_getaffinity(0))
+    with _progress_bar(args.schedules) as progress:
+        return campaign(args.schedules, args.seed, allowed, algorithm, jobs=jobs, progress=progress)
+
+
+@contextmanager
+def _progress_bar(schedules: int) -> Iterator[Callable[[int], None] | None]:
+    if not sys.stderr.isatty():
+        yield None
+        return
+    # Loaded only where a terminal shows it: it takes longer than the rest of the command line.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("schedules"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("schedules", total=schedules)
+        yield lambda count: bar.advance(task, count)
+
+
+def _as_json(result: CampaignResult, algorithm: str) -> dict[str, object]:
+    return {
+        "algorithm": algorithm,
+        "schedules": result.schedules,
+        "violations": result.violations,
+        "failing_seeds": result.failing_seeds,
+    }
+
+
+def _print_table(result: CampaignResult, algorithm: str) -> None:
+    print(f"{algorithm} algorithm, {result.schedules} schedules\n")
+    print(f"  {'promise':<18} {'schedules that broke it':>24}")
+    for checker, count in result.violations.items():
+        share = f"{100 * count / result.schedules:.1f} %" if count else ""
+        print(f"  {checker:<18} {count:>15} {share:>8}")
+    failing = len(result.failing_seeds)
+    print(f"\n{failing} of {result.schedules} schedules broke a promise")
+
+
+# One schedule.
+
+
+def _replay(args: argparse.Namespace, allowed: Allowed, algorithm: str) -> int:
+    found = run_schedule(args.replay, allowed, algorithm)
+    shown = found
+    if found.violations and not args.no_shrink:
+        shown = shrink(found, found.violated[0], algorithm)
+    trace = Trace()
+    shown = run_operations(shown.seed, shown.options, shown.operations, algorithm, trace=trace)
+    if args.json:
+        print(json.dumps(_replay_as_json(shown, trace, algorithm)))
+    else:
+        _print_replay(found, shown, trace)
+    return 1 if found.violations else 0
+
+
+def _replay_as_json(shown: Outcome, trace: Trace, algorithm: str) -> dict[str, object]:
+    return {
+        "algorithm": algorithm,
+        "seed": shown.seed,
+        "nodes": shown.options.nodes,
+        "operations": [operation._asdict() for operation in shown.operations],
+        "trace": trace.lines,
+        "violations": [violation._asdict() for violation in shown.violations],
+    }
+
+
+def _print_replay(found: Outcome, shown: Outcome, trace: Trace) -> None:
+    options = shown.options
+    links = ("FIFO" if options.fifo else "unordered") + (", heavy-tailed" if options.heavy_tail else "")
+    before = f" (shrunk from {len(found.operations)})" if shown.operations != found.operations else ""
+    print(f"nodes {', '.join(map(str, options.nodes))}; links {links}")
+    print(f"{len(shown.operations)} operations{before}:")
+    for operation in shown.operations:
+        print(f"  {operation}")
+    print("\n   time node  event ⇒ what it caused")
+    for line in trace.lines:
+        print(line)
+    print()
+    for violation in shown.violations:
+        print(f"VIOLATED {violation}")
+    if not shown.violations:
+        print(f"schedule {found.seed} breaks no promise with these options: give the ones of its campaign")
+
+
+def _replay_command(args: argparse.Namespace, seed: int) -> str:
+    command = ["vcubeps", "explore", "--replay", str(seed)]
+    if args.algorithm != "amended":
+        command += ["--algorithm", args.algorithm]
+    if args.nodes != NODES_DEFAULT:
+        command += ["--nodes", args.nodes]
+    if args.faults != "none":
+        command += ["--faults", args.faults]
+    if args.only:
+        command += ["--only", *args.only]
+    return shlex.join(command)
+
+
+# Arguments.
+
+
+def _algorithm(name: str) -> str:
+    if name not in ALGORITHMS:
+        raise CommandError(f"--algorithm {abbreviated(name)!r} is unknown: choose {' or '.join(ALGORITHMS)}")
+    return name
+
+
+def _allowed(args: argparse.Namespace, algorithm: str) -> Allowed:
+    low, high = _nodes(args.nodes)
+    faults = frozenset(_names("--faults", [args.faults], FAULTS) if args.faults != "none" else ())
+    only = None if args.only is None else frozenset(_names("--only", args.only, OPTION_NAMES))
+    if faults and algorithm in FAULT_FREE:
+        raise CommandError(
+            f"--faults {args.faults}: the {algorithm} algorithm is for nodes that do not fail: leave --faults out"
+        )
+    missing = faults_needed(only or frozenset()) - faults
+    if missing:
+        if algorithm in FAULT_FREE:
+            raise CommandError(
+                f"--only {' '.join(args.only)}: the {algorithm} algorithm is for nodes that do not fail: "
+                f"choose among {', '.join(FEATURES)}"
+            )
+        allow = ",".join(name for name in FAULTS if name in missing | faults)
+        raise CommandError(
+            f"--only {' '.join(args.only)} needs faults that are not allowed: add --faults {allow}"
+        )
+    return Allowed(low, high, faults, only)
+
+
+def _nodes(text: str) -> tuple[int, int]:
+    low_text, dash, high_text = text.partition("-")
+    low = whole_number(low_text)
+    high = whole_number(high_text) if dash else low
+    if low is None or high is None:
+        raise CommandError(
+            f"--nodes {abbreviated(text)!r} is neither a number nor a range: "
+            f"give one within {NODES_MIN} to {NODES_MAX}, such as {NODES_DEFAULT}"
+        )
+    if low > high:
+        raise CommandError(f"--nodes {abbreviated(text)} runs backwards: write the smaller number first")
+    if low < NODES_MIN or high > NODES_MAX:
+        raise CommandError(
+            f"--nodes {abbreviated(text)} is outside {NODES_MIN} to {NODES_MAX}: give a range within it"
+        )
+    return low, high
+
+
+def _names(flag: str, given: Sequence[str], known: Collection[str]) -> list[str]:
+    names = [name.strip() for text in given for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise CommandError(f"{flag}: {abbreviated(name)!r} is unknown: choose among {', '.join(known)}")
+    return names

@@ -1,0 +1,29 @@
+"""Random schedules against the protocol's promises: seeded, replayable, shrinkable."""
+
+from vcubeps.sim.explore.checkers import CHECKER_NAMES, Violation
+from vcubeps.sim.explore.explore import (
+    CampaignResult,
+    Outcome,
+    campaign,
+    run_operations,
+    run_schedule,
+    schedule_seed,
+)
+from vcubeps.sim.explore.options import Allowed, Options, draw_options
+from vcubeps.sim.explore.schedule import Operation, draw_operations
+
+__all__ = [
+    "CHECKER_NAMES",
+    "Allowed",
+    "CampaignResult",
+    "Operation",
+    "Options",
+    "Outcome",
+    "Violation",
+    "campaign",
+    "draw_operations",
+    "draw_options",
+    "run_operations",
+    "run_schedule",
+    "schedule_seed",
+]

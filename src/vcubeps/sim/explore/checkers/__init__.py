@@ -1,0 +1,82 @@
+"""The promises of the protocol, one checker each, and the monitor that feeds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vcubeps.protocol.outputs import Output, Restarted, Started, Subscribed
+from vcubeps.sim.explore.checkers.after_unsubscribe import AfterUnsubscribe
+from vcubeps.sim.explore.checkers.agreement import Agreement
+from vcubeps.sim.explore.checkers.base import Checker, Ledger, Violation, WorldAtEnd
+from vcubeps.sim.explore.checkers.causal import Causal
+from vcubeps.sim.explore.checkers.completeness import Completeness
+from vcubeps.sim.explore.checkers.errors import Errors
+from vcubeps.sim.explore.checkers.fifo_reception import FifoReception
+from vcubeps.sim.explore.checkers.hygiene import Hygiene
+from vcubeps.sim.explore.checkers.integrity import Integrity
+from vcubeps.sim.explore.checkers.liveness import Liveness
+from vcubeps.sim.explore.checkers.views import Views
+
+__all__ = ["CHECKERS", "CHECKER_NAMES", "Checker", "Ledger", "Monitor", "Violation", "WorldAtEnd"]
+
+CHECKERS: tuple[type[Checker], ...] = (
+    Causal,
+    Integrity,
+    AfterUnsubscribe,
+    FifoReception,
+    Liveness,
+    Completeness,
+    Agreement,
+    Views,
+    Hygiene,
+    Errors,
+)
+
+CHECKER_NAMES: tuple[str, ...] = tuple(checker.name for checker in CHECKERS)
+
+
+class Monitor:
+    """Feeds one schedule's events to all checkers, through one table per type of event."""
+
+    def __init__(self) -> None:
+        ledger = Ledger()
+        self.checkers: tuple[Checker, ...] = tuple(checker(ledger) for checker in CHECKERS)
+        # The ledger hears first: a checker that is called finds the event already recorded.
+        self.outputs: dict[type[Output], list[Callable[[int, int, int, Any], None]]] = {
+            Started: [ledger.on_started],
+            Subscribed: [ledger.on_subscribed],
+            Restarted: [ledger.on_restarted],
+        }
+        self.inputs: dict[str, list[Callable[..., None]]] = {
+            "subscribe": [ledger.on_subscribe],
+            "unsubscribe": [ledger.on_unsubscribe],
+            "crash": [ledger.on_crash],
+        }
+        for checker in self.checkers:
+            for output_type, on_output in checker.outputs().items():
+                self.outputs.setdefault(output_type, []).append(on_output)
+            for name, on_input in checker.inputs().items():
+                self.inputs.setdefault(name, []).append(on_input)
+
+    def on_output(self, time: int, node: int, incarnation: int, output: Output) -> None:
+        for handler in self.outputs.get(type(output), ()):
+            handler(time, node, incarnation, output)
+
+    def on_input(self, name: str, time: int, node: int, incarnation: int, *arguments: object) -> None:
+        for handler in self.inputs.get(name, ()):
+            handler(time, node, incarnation, *arguments)
+
+    def at_end(self, world: WorldAtEnd) -> None:
+        for checker in self.checkers:
+            checker.at_end(world)
+
+    def at_overrun(self, world: WorldAtEnd) -> None:
+        for checker in self.checkers:
+            checker.at_overrun(world)
+
+    @property
+    def violations(self) -> list[Violation]:
+        """All violations, by time; what is only seen at the end comes last."""
+        found = [violation for checker in self.checkers for violation in checker.violations]
+        return sorted(found, key=lambda violation: violation.time)

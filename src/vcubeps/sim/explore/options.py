@@ -1,0 +1,202 @@
+"""What a random schedule may contain, and the draw of one schedule's options from its seed.
+
+Most options are on or off per schedule, so that small sharp configurations come up often
+(four nodes, FIFO links, joins only) next to ones where everything happens at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+NODES_MIN = 2
+NODES_MAX = 64
+"""Largest world of an exploration: beyond it a schedule takes long and finds nothing that 16 nodes do not."""
+
+SEED_MAX = (1 << 63) - 1
+"""Seeds are 0 … this, so that they fit every language's signed integer."""
+
+FEATURES: Mapping[str, str] = {
+    "absent": "some positions of the cube have no node",
+    "unordered": "links may reorder messages (otherwise they are FIFO)",
+    "heavy-tail": "a few messages are very slow",
+    "joins": "nodes subscribe while others publish",
+    "leaves": "nodes unsubscribe while others publish",
+    "rejoins": "nodes unsubscribe and subscribe again at once",
+    "topics": "two or three topics instead of one",
+    "reactive": "nodes answer what they deliver",
+    "bursts": "several publications at once, which leave as a batch",
+}
+"""Options of a world in which no node fails."""
+
+FAULTS: Mapping[str, str] = {
+    "crash": "nodes crash",
+    "recover": "crashed nodes come back as a new incarnation",
+    "suspect": "a node that lives is reported as crashed",
+}
+"""Faults that the user allows by name."""
+
+AIMED: Mapping[str, tuple[str, frozenset[str]]] = {
+    "relay-crash": ("a source and a node that relays its copies crash together", frozenset({"crash"})),
+    "join-crash": ("a node crashes while another subscribes", frozenset({"crash"})),
+    "suspect-crash": (
+        "a node suspects another falsely and crashes soon after",
+        frozenset({"crash", "suspect"}),
+    ),
+    "boot-suspect": (
+        "a node is suspected falsely while another boots",
+        frozenset({"crash", "recover", "suspect"}),
+    ),
+    "boot-crash": ("a node crashes again while it boots", frozenset({"crash", "recover"})),
+    "stale-up": (
+        "a node that boots is told falsely that another has crashed",
+        frozenset({"crash", "recover", "suspect"}),
+    ),
+}
+"""Fault patterns that random timing rarely hits, with the faults that each needs."""
+
+OPTION_NAMES: tuple[str, ...] = (*FEATURES, *FAULTS, *AIMED)
+
+_ODDS: Mapping[str, float] = {
+    "absent": 0.3,
+    "unordered": 0.5,
+    "heavy-tail": 0.5,
+    "joins": 0.75,
+    "leaves": 0.6,
+    "rejoins": 0.4,
+    "topics": 0.25,
+    "reactive": 0.5,
+    "bursts": 0.35,
+    "crash": 0.8,
+    "recover": 0.65,
+    "suspect": 0.45,
+    "relay-crash": 0.3,
+    "join-crash": 0.2,
+    "suspect-crash": 0.2,
+    "boot-suspect": 0.2,
+    "boot-crash": 0.15,
+    "stale-up": 0.15,
+}
+"""Probability of each option in one schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the user allows; together with a seed it determines a schedule completely."""
+
+    nodes_min: int = NODES_MIN
+    """Fewest nodes of a schedule."""
+    nodes_max: int = 16
+    """Most nodes of a schedule."""
+    faults: frozenset[str] = frozenset()
+    """Names of `FAULTS` that may happen; none: no node fails."""
+    only: frozenset[str] | None = None
+    """Names of the options that are on in every schedule, all others being off; None: draw them."""
+    operations_max: int = 40
+    """Most operations of a schedule, besides the subscriptions before it begins and the aimed faults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One schedule's options. The first block shapes the world, the second the operations."""
+
+    nodes: tuple[int, ...]
+    """Identifiers of the nodes; positions of the cube that are not listed have no node."""
+    fifo: bool
+    """Links keep the order of messages."""
+    heavy_tail: bool
+    """One message in eight takes 5 to 40 times as long."""
+    reactive: float
+    """Mean number of answers to a publication, if all nodes were subscribed."""
+    resubscribe: bool
+    """A node that comes up again subscribes to what it was subscribed to."""
+    detector_delay: int
+    """Longest time from a crash to its report, in ticks."""
+
+    topics: int
+    """Number of topics, 1 to 3."""
+    joins: bool
+    """Nodes subscribe during the schedule; otherwise all who ever do have done so before it begins."""
+    leaves: bool
+    """Nodes unsubscribe during the schedule."""
+    rejoins: bool
+    """Nodes unsubscribe and soon after subscribe again."""
+    bursts: bool
+    """Some publications come several at once."""
+    operations: int
+    """Number of operations drawn."""
+    gap: int
+    """Mean time between two operations, in ticks (a usual message takes 1 to 100)."""
+    crashes: int
+    """Number of crashes at random moments."""
+    recover: bool
+    """Crashed nodes come back."""
+    suspicions: int
+    """Number of false suspicions at random moments."""
+    aimed: frozenset[str]
+    """Names of the `AIMED` fault patterns in this schedule."""
+
+
+def draw_options(seed: int, allowed: Allowed) -> Options:
+    """The options of schedule `seed`; every draw is made whether it is used or not, so that
+    allowing one option more leaves the others as they were."""
+    rng = Random(seed)
+    on = _draw_switches(rng, allowed)
+    crashes = rng.choice((1, 1, 1, 2, 2, 3, 4))
+    suspicions = rng.choice((1, 1, 2, 3))
+    topics = rng.choice((2, 3))
+    reactive = rng.choice((0.1, 0.3, 0.8))
+    resubscribe = rng.random() < 0.8
+    detector_delay = rng.choice((20, 150, 1000, 4000))
+    gap = rng.choice((3, 15, 40, 40, 100, 400))
+    operations = rng.randint(min(6, allowed.operations_max), allowed.operations_max)
+    return Options(
+        nodes=_draw_nodes(rng, allowed, absent="absent" in on),
+        fifo="unordered" not in on,
+        heavy_tail="heavy-tail" in on,
+        reactive=reactive if "reactive" in on else 0.0,
+        resubscribe=resubscribe,
+        detector_delay=detector_delay,
+        topics=topics if "topics" in on else 1,
+        joins="joins" in on,
+        leaves="leaves" in on,
+        rejoins="rejoins" in on,
+        bursts="bursts" in on,
+        operations=operations,
+        gap=gap,
+        crashes=crashes if "crash" in on else 0,
+        recover="recover" in on,
+        suspicions=suspicions if "suspect" in on else 0,
+        aimed=frozenset(AIMED) & on,
+    )
+
+
+def faults_needed(names: frozenset[str]) -> frozenset[str]:
+    """The faults that these options make use of."""
+    needed = {name for name in names if name in FAULTS}
+    for name in names:
+        if name in AIMED:
+            needed |= AIMED[name][1]
+    return frozenset(needed)
+
+
+def _draw_switches(rng: Random, allowed: Allowed) -> frozenset[str]:
+    drawn = frozenset(name for name in OPTION_NAMES if rng.random() < _ODDS[name])
+    if allowed.only is not None:
+        return allowed.only
+    return frozenset(name for name in drawn if faults_needed(frozenset({name})) <= allowed.faults)
+
+
+def _draw_nodes(rng: Random, allowed: Allowed, *, absent: bool) -> tuple[int, ...]:
+    low, high = allowed.nodes_min, allowed.nodes_max
+    # Half of the schedules are small: few nodes make races likelier per message, and traces short.
+    count = rng.randint(low, high if rng.random() < 0.5 else max(low, min(high, 6)))
+    positions = 1 << (count - 1).bit_length()
+    spread = rng.sample(range(min(2 * positions, NODES_MAX)), count)
+    # Two nodes have one link and little to race; four are the smallest world with a relay.
+    odds = {2: 1, 4: 4, 8: 3, 16: 2, 32: 1, 64: 1}
+    full = [size for size in odds if low <= size <= high]
+    if full:
+        count = rng.choices(full, [odds[size] for size in full])[0]
+    return tuple(sorted(spread)) if absent else tuple(range(count))

@@ -1,0 +1,87 @@
+"""What the explored world needs of a peer, and the algorithms that it can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from vcubeps.protocol.errors import UsageError
+from vcubeps.protocol.outputs import Output
+from vcubeps.protocol.peer import Peer
+from vcubeps.sim.published import PublishedPeer
+
+
+class PeerLike(Protocol):
+    """A node's state machine, as the world sees it."""
+
+    @property
+    def incarnation(self) -> int: ...
+    @property
+    def is_up(self) -> bool: ...
+    def start(self) -> list[Output]: ...
+    def subscribe(self, topic: str) -> list[Output]: ...
+    def unsubscribe(self, topic: str) -> list[Output]: ...
+    def publish(self, topic: str, payload: bytes) -> list[Output]: ...
+    def receive(self, sender: int, message: object) -> list[Output]: ...
+    def suspect(self, node: int, incarnation: int) -> list[Output]: ...
+    def can_subscribe(self, topic: str) -> bool: ...
+    def can_unsubscribe(self, topic: str) -> bool: ...
+    def can_publish(self, topic: str) -> bool: ...
+    def members(self, topic: str) -> dict[int, int]: ...
+    def footprint(self) -> dict[str, int]: ...
+    def retained(self, topic: str) -> set[str]: ...
+
+
+PeerFactory = Callable[[int, tuple[int, ...], int], PeerLike]
+"""Makes the peer of a node, among these nodes, in this incarnation."""
+
+
+class FaultFreePeer(PublishedPeer):
+    """The published algorithm as a node of this world, in which it never fails."""
+
+    incarnation = 0
+    is_up = True
+
+    def start(self) -> list[Output]:
+        return []
+
+    def suspect(self, node: int, incarnation: int) -> list[Output]:
+        raise UsageError("the published algorithm knows no crashes: explore it without faults")
+
+    def can_subscribe(self, topic: str) -> bool:
+        return not self.members(topic)
+
+    def can_unsubscribe(self, topic: str) -> bool:
+        return bool(self.members(topic))
+
+    def can_publish(self, topic: str) -> bool:
+        return bool(self.members(topic))
+
+
+def _amended(ablate: frozenset[str]) -> PeerFactory:
+    rules: dict[str, Any] = {"ablate": ablate} if ablate else {}
+
+    def make(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
+        return Peer(node, nodes, incarnation=incarnation, **rules)
+
+    return make
+
+
+def _published(ablate: frozenset[str]) -> PeerFactory:
+    if ablate:
+        raise ValueError(f"the published algorithm has no rules to leave out, got {sorted(ablate)}")
+
+    def make(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
+        return FaultFreePeer(node, nodes)
+
+    return make
+
+
+ALGORITHMS: Mapping[str, Callable[[frozenset[str]], PeerFactory]] = {
+    "amended": _amended,
+    "published": _published,
+}
+"""Name of an algorithm → its factory, given the rules to leave out."""
+
+FAULT_FREE = frozenset({"published"})
+"""Algorithms for nodes that do not fail."""

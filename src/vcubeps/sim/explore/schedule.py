@@ -1,0 +1,237 @@
+"""From a seed and options to an explicit list of operations in virtual time.
+
+A schedule is only a wish list: an operation that makes no sense when its time comes (a crash
+of a node that is down, a publication of a node that left) is skipped by the world. So any
+subset of the operations is a schedule too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import NamedTuple
+
+from vcubeps.sim.explore.hashing import mix
+from vcubeps.sim.explore.options import Options
+
+TOPICS = ("a", "b", "c")
+
+USUAL_DELAY = 100
+"""Longest usual delay of a message, in ticks."""
+
+SLOW_FACTOR_MAX = 40
+"""A slow message of a heavy-tailed link takes at most this many times its usual delay."""
+
+
+class Operation(NamedTuple):
+    """Something that happens at `time` at `node`."""
+
+    time: int
+    kind: str
+    """subscribe, unsubscribe, publish, crash, recover, suspect, crash-relay or recover-any."""
+    node: int
+    topic: str = ""
+    other: int = 0
+    """publish: how many at once; suspect: the node that `node` takes for crashed; crash-relay:
+    ticks after which a destination of the crashed node's copies follows it."""
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "publish":
+                what = f"publish {self.topic}" + (f" ×{self.other}" if self.other > 1 else "")
+            case "suspect":
+                what = f"suspect {self.other}"
+            case "crash-relay":
+                what = f"crash, a relay {self.other} ticks later"
+            case _:
+                what = f"{self.kind} {self.topic}".rstrip()
+        return f"t={self.time} node {self.node}: {what}"
+
+
+def draw_operations(seed: int, options: Options) -> list[Operation]:
+    """The operations of schedule `seed`, in order of time."""
+    draw = _Draw(Random(mix(seed, 1)), options)
+    draw.initial_subscriptions()
+    draw.random_operations()
+    draw.random_faults()
+    for name in sorted(options.aimed):
+        draw.aimed_fault(name)
+    if draw.has_faults:
+        draw.epilogue()
+    return sorted(draw.operations, key=lambda operation: operation.time)
+
+
+class _Draw:
+    """The draw in progress. `members` follows what would happen without faults, only to make
+    most operations sensible."""
+
+    def __init__(self, rng: Random, options: Options) -> None:
+        self.rng = rng
+        self.options = options
+        self.nodes = options.nodes
+        self.topics = TOPICS[: options.topics]
+        self.members: dict[str, set[int]] = {topic: set() for topic in self.topics}
+        self.operations: list[Operation] = []
+        self.begin = 0
+        self.end = 0
+        self.has_faults = bool(options.crashes or options.suspicions or options.aimed)
+
+    def initial_subscriptions(self) -> None:
+        """Members from the beginning subscribe one after the other, so far apart that nothing overlaps."""
+        depth = max(self.nodes).bit_length()
+        round_trip = 2 * depth * USUAL_DELAY * (SLOW_FACTOR_MAX if self.options.heavy_tail else 1)
+        for topic in self.topics:
+            # A join from an empty topic is a sharp case of its own, but only if there are joins.
+            least = 0 if self.options.joins else 2
+            for node in self.rng.sample(self.nodes, self.rng.randint(least, len(self.nodes))):
+                self._add(self.begin, "subscribe", node, topic)
+                self.members[topic].add(node)
+                self.begin += round_trip + 1
+        self.end = self.begin
+
+    def random_operations(self) -> None:
+        kinds: dict[Callable[[int], None], float] = {self._publish: 6.0}
+        if self.options.joins:
+            kinds[self._join] = 2.0
+        if self.options.leaves:
+            kinds[self._leave] = 1.5
+        if self.options.rejoins:
+            kinds[self._rejoin] = 1.5
+        actions, weights = list(kinds), list(kinds.values())
+        time = self.begin
+        for _ in range(self.options.operations):
+            time += int(self.rng.expovariate(1.0 / self.options.gap))
+            if self.rng.random() < 0.04:
+                time += self.rng.choice((300, 3000))  # a pause in which some things settle
+            self.rng.choices(actions, weights)[0](time)
+        self.end = max(self.end, time)
+
+    def random_faults(self) -> None:
+        for _ in range(self.options.crashes):
+            self._crash(self._moment(), self.rng.choice(self.nodes))
+        for _ in range(self.options.suspicions):
+            time, target = self._moment(), self.rng.choice(self.nodes)
+            for _ in range(self.rng.choice((1, 1, 1, 2, 3))):
+                self._suspect(time + self.rng.randint(0, 100), self._other_than(target), target)
+
+    def aimed_fault(self, name: str) -> None:
+        patterns: Mapping[str, Callable[[int], None]] = {
+            "relay-crash": self._relay_crash,
+            "join-crash": self._join_crash,
+            "suspect-crash": self._suspect_crash,
+            "boot-suspect": self._boot_suspect,
+            "boot-crash": self._boot_crash,
+            "stale-up": self._stale_up,
+        }
+        for _ in range(self.rng.choice((1, 1, 2))):
+            patterns[name](self._moment())
+
+    def epilogue(self) -> None:
+        """Life goes on after the last fault: what it broke must show."""
+        time = max(self.end, *(operation.time for operation in self.operations))
+        for _ in range(max(3, self.options.operations // 5)):
+            time += int(self.rng.expovariate(1.0 / (2 * USUAL_DELAY)))
+            self.rng.choices((self._publish, self._join), (3, 1))[0](time)
+
+    # Ordinary life.
+
+    def _publish(self, time: int) -> None:
+        topic = self.rng.choice(self.topics)
+        members = sorted(self.members[topic]) or self.nodes
+        count = self.rng.choice((1, 2, 5)) if self.options.bursts else 1
+        self._add(time, "publish", self.rng.choice(members), topic, count)
+
+    def _join(self, time: int) -> None:
+        topic = self.rng.choice(self.topics)
+        outside = [node for node in self.nodes if node not in self.members[topic]]
+        node = self.rng.choice(outside or self.nodes)
+        self.members[topic].add(node)
+        self._add(time, "subscribe", node, topic)
+
+    def _leave(self, time: int) -> None:
+        topic = self.rng.choice(self.topics)
+        node = self.rng.choice(sorted(self.members[topic]) or self.nodes)
+        self.members[topic].discard(node)
+        self._add(time, "unsubscribe", node, topic)
+
+    def _rejoin(self, time: int) -> None:
+        topic = self.rng.choice(self.topics)
+        node = self.rng.choice(sorted(self.members[topic]) or self.nodes)
+        self._add(time, "unsubscribe", node, topic)
+        back = time + self.rng.choice((0, 1, 30, 150, 400))
+        self._add(back, "subscribe", node, topic)
+        if self.rng.random() < 0.5:
+            self._add(back + self.rng.choice((0, 100, 300)), "publish", node, topic, 1)
+
+    # Faults.
+
+    def _crash(self, time: int, node: int) -> None:
+        self._add(time, "crash", node)
+        if self.options.recover and self.rng.random() < 0.8:
+            self._recover(time + self._downtime(), node)
+
+    def _recover(self, time: int, node: int) -> None:
+        self._add(time, "recover", node)
+
+    def _suspect(self, time: int, observer: int, target: int) -> None:
+        self._add(time, "suspect", observer, "", target)
+
+    def _relay_crash(self, time: int) -> None:
+        topic = self.rng.choice(self.topics)
+        source = self.rng.choice(sorted(self.members[topic]) or self.nodes)
+        self._add(time, "publish", source, topic, self.rng.choice((1, 1, 2)))
+        crash = time + self.rng.randint(0, USUAL_DELAY)
+        self._add(crash, "crash-relay", source, "", self.rng.choice((0, 20, 60, 120, 300)))
+        if self.options.recover:
+            for _ in range(2):
+                self._add(crash + self._downtime(), "recover-any", source)
+
+    def _join_crash(self, time: int) -> None:
+        topic = self.rng.choice(self.topics)
+        joiner = self.rng.choice(self.nodes)
+        self._add(time, "subscribe", joiner, topic)
+        self._crash(time + self.rng.randint(0, 2 * USUAL_DELAY), self._other_than(joiner))
+        self._publish(time + self.rng.randint(0, 3 * USUAL_DELAY))
+
+    def _suspect_crash(self, time: int) -> None:
+        target = self.rng.choice(self.nodes)
+        observer = self._other_than(target)
+        self._suspect(time, observer, target)
+        self._crash(time + self.rng.randint(0, 2 * USUAL_DELAY), observer)
+
+    def _boot_suspect(self, time: int) -> None:
+        booting = self.rng.choice(self.nodes)
+        up = self._boot(time, booting)
+        target = self._other_than(booting)
+        self._suspect(up + self.rng.randint(0, 3 * USUAL_DELAY), self._other_than(target), target)
+
+    def _boot_crash(self, time: int) -> None:
+        booting = self.rng.choice(self.nodes)
+        self._crash(self._boot(time, booting) + self.rng.randint(0, 3 * USUAL_DELAY), booting)
+
+    def _stale_up(self, time: int) -> None:
+        booting = self.rng.choice(self.nodes)
+        up = self._boot(time, booting)
+        for _ in range(self.rng.choice((1, 1, 2, len(self.nodes) - 1))):
+            self._suspect(up + self.rng.randint(0, USUAL_DELAY), booting, self._other_than(booting))
+
+    def _boot(self, time: int, node: int) -> int:
+        """Crash and recovery of a node; the time at which it starts again."""
+        up = time + self._downtime()
+        self._add(time, "crash", node)
+        self._add(up, "recover", node)
+        return up
+
+    # Draws.
+
+    def _moment(self) -> int:
+        return self.rng.randint(self.begin, max(self.begin + USUAL_DELAY, self.end))
+
+    def _downtime(self) -> int:
+        return self.rng.randint(1, self.rng.choice((50, 500, 5000)))
+
+    def _other_than(self, node: int) -> int:
+        return self.rng.choice([other for other in self.nodes if other != node])
+
+    def _add(self, time: int, kind: str, node: int, topic: str = "", other: int = 0) -> None:
+        self.operations.append(Operation(time, kind, node, topic, other))

@@ -1,0 +1,305 @@
+"""The simulated world: peers, links, crashes and a failure detector, in virtual time.
+
+Fault model: links between live incarnations lose and duplicate nothing. When a node crashes, an
+arbitrary part of its messages under way is lost; messages that arrive at a node that is down
+vanish; messages to an old incarnation may reach the new one. Every crash is reported to every
+live node after some time of its own; a node that comes up is told who is down. Reports about a
+node that lives come only from the schedule. All choices are hashes (see `hashing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, TypeAlias
+
+from vcubeps.protocol.outputs import Deliver, Output, Restarted, Send, Up
+from vcubeps.sim.explore.checkers import Monitor
+from vcubeps.sim.explore.hashing import mix
+from vcubeps.sim.explore.options import Options
+from vcubeps.sim.explore.peers import PeerFactory, PeerLike
+from vcubeps.sim.explore.schedule import SLOW_FACTOR_MAX, USUAL_DELAY, Operation
+from vcubeps.sim.explore.trace import Trace
+
+EVENTS_MAX = 200_000
+"""A world that has not come to rest after so many events is taken for one that never will."""
+
+ANSWERS_DEEP_MAX = 3
+"""An answer to an answer to an answer is not answered."""
+
+_MASK = (1 << 64) - 1
+_MULTIPLIER = 6364136223846793005
+_INCREMENT = 1442695040888963407
+
+_LOSS_OF_256 = (0, 64, 128, 256)
+"""How many of 256 messages under way a crash destroys; one of these per crash."""
+
+_CONTROL = -1
+"""Destination of an event that is no message."""
+
+Event: TypeAlias = tuple[int, int, int, int, Any, int, int]
+"""(time, number, destination, source, message or callback, source's crashes so far, luck of 256).
+The number keeps simultaneous events in order and the comparison away from the message."""
+
+
+class PeerFailed(Exception):
+    """A peer raised; the schedule ends there."""
+
+
+class World:
+    """One schedule. `run` carries it out; afterwards `monitor` has the violations."""
+
+    def __init__(
+        self,
+        seed: int,
+        options: Options,
+        operations: Sequence[Operation],
+        make_peer: PeerFactory,
+        trace: Trace | None = None,
+    ) -> None:
+        self.time = 0
+        self.overrun = False
+        self.events = 0
+        self.live_peers: dict[int, PeerLike] = {}
+        self.monitor = Monitor()
+        self._seed = seed
+        self._options = options
+        self._make_peer = make_peer
+        self._trace = trace
+        nodes = options.nodes
+        self._incarnation = dict.fromkeys(nodes, 0)
+        self._crashes = dict.fromkeys(nodes, 0)
+        self._loss = dict.fromkeys(nodes, 0)
+        self._down: dict[int, None] = {}
+        self._wishes: dict[int, set[str]] = {node: set() for node in nodes}
+        self._published = dict.fromkeys(nodes, 0)
+        # Every link has a generator of its own: its n-th message takes the same time whatever
+        # happens on other links.
+        self._link_state = {src: {dst: mix(seed, 2, src, dst) for dst in nodes} for src in nodes}
+        self._link_busy = {src: dict.fromkeys(nodes, 0) for src in nodes}
+        self._answer_below = int(options.reactive / (len(nodes) - 1) * (1 << 16))
+        self._number = len(operations)
+        self._heap: list[Event] = [
+            (operation.time, number, _CONTROL, 0, self._operation(operation), 0, 0)
+            for number, operation in enumerate(operations)
+        ]
+        heapify(self._heap)
+        self._handlers = self.monitor.outputs
+        self._handlers.setdefault(Restarted, []).append(self._on_restarted)
+        if options.resubscribe:
+            self._handlers.setdefault(Up, []).append(self._on_up)
+        if self._answer_below:
+            self._handlers.setdefault(Deliver, []).append(self._on_deliver)
+
+    def run(self) -> None:
+        try:
+            for node in self._options.nodes:
+                self._boot(node)
+            self._run_events()
+        except PeerFailed:
+            return
+        if self.overrun:
+            self.monitor.at_overrun(self)
+        else:
+            self.monitor.at_end(self)
+
+    def _run_events(self) -> None:
+        heap, peers, crashes, loss = self._heap, self.live_peers, self._crashes, self._loss
+        trace = self._trace
+        left = EVENTS_MAX
+        while heap:
+            self.time, _, node, sender, message, epoch, luck = heappop(heap)
+            if node == _CONTROL:
+                message()
+                continue
+            left -= 1
+            if not left:
+                self.overrun = True
+                break
+            peer = peers.get(node)
+            if peer is None or (epoch != crashes[sender] and luck < loss[sender]):
+                if trace is not None:
+                    trace.lost(self.time, node, sender, message)
+                continue
+            try:
+                outputs = peer.receive(sender, message)
+            except Exception as error:
+                self._fail(node, error)
+            if trace is not None:
+                trace.received(self.time, node, sender, message, outputs)
+            self._carry_out(node, outputs)
+        self.events = EVENTS_MAX - left
+
+    def _carry_out(self, node: int, outputs: list[Output]) -> None:
+        time, heap, fifo, heavy = self.time, self._heap, self._options.fifo, self._options.heavy_tail
+        state, busy = self._link_state[node], self._link_busy[node]
+        for output in outputs:
+            kind = type(output)
+            if kind is Send:
+                destination = output.destination  # type: ignore[attr-defined]
+                chance = state[destination] = (state[destination] * _MULTIPLIER + _INCREMENT) & _MASK
+                chance >>= 24
+                delay = 1 + (chance >> 16) % USUAL_DELAY
+                if heavy and not chance >> 8 & 7:
+                    delay *= 5 + (chance >> 11) % (SLOW_FACTOR_MAX - 4)
+                arrival = time + delay
+                if fifo:
+                    if arrival <= busy[destination]:
+                        arrival = busy[destination] + 1
+                    busy[destination] = arrival
+                self._number = number = self._number + 1
+                message = output.message  # type: ignore[attr-defined]
+                heappush(
+                    heap, (arrival, number, destination, node, message, self._crashes[node], chance & 255)
+                )
+                continue
+            for handler in self._handlers.get(kind, ()):
+                handler(time, node, self._incarnation[node], output)
+
+    # Inputs that are no messages.
+
+    def _input(self, node: int, label: str, call: Callable[..., list[Output]], *arguments: object) -> None:
+        try:
+            outputs = call(*arguments)
+        except Exception as error:
+            if self._trace is not None:
+                self._trace.noted(self.time, node, label)
+            self._fail(node, error)
+        if self._trace is not None:
+            self._trace.noted(self.time, node, label, outputs)
+        self._carry_out(node, outputs)
+
+    def _fail(self, node: int, error: Exception) -> None:
+        self.monitor.on_input("error", self.time, node, self._incarnation[node], error)
+        raise PeerFailed from error
+
+    def _after(self, delay: int, callback: Callable[[], None]) -> None:
+        self._number += 1
+        heappush(self._heap, (self.time + delay, self._number, _CONTROL, 0, callback, 0, 0))
+
+    def _operation(self, operation: Operation) -> Callable[[], None]:
+        _, kind, node, topic, other = operation
+        match kind:
+            case "subscribe":
+                return lambda: self._subscribe(node, topic)
+            case "unsubscribe":
+                return lambda: self._unsubscribe(node, topic)
+            case "publish":
+                return lambda: self._publish(node, topic, other, 0)
+            case "crash":
+                return lambda: self._crash(node)
+            case "crash-relay":
+                return lambda: self._crash_with_relay(node, other)
+            case "recover":
+                return lambda: self._recover(node)
+            case "recover-any":
+                return lambda: self._recover(next(iter(self._down), node))
+            case "suspect":
+                return lambda: self._suspect(node, other)
+        raise ValueError(f"unknown kind of operation {kind!r}")
+
+    def _subscribe(self, node: int, topic: str) -> None:
+        peer = self.live_peers.get(node)
+        if peer is None or not peer.is_up or not peer.can_subscribe(topic):
+            return
+        self._wishes[node].add(topic)
+        self.monitor.on_input("subscribe", self.time, node, self._incarnation[node], topic)
+        self._input(node, f"subscribe {topic}", peer.subscribe, topic)
+
+    def _unsubscribe(self, node: int, topic: str) -> None:
+        peer = self.live_peers.get(node)
+        if peer is None or not peer.is_up or not peer.can_unsubscribe(topic):
+            return
+        self._wishes[node].discard(topic)
+        self.monitor.on_input("unsubscribe", self.time, node, self._incarnation[node], topic)
+        self._input(node, f"unsubscribe {topic}", peer.unsubscribe, topic)
+
+    def _publish(self, node: int, topic: str, count: int, generation: int) -> None:
+        for _ in range(count):
+            peer = self.live_peers.get(node)
+            if peer is None or not peer.is_up or not peer.can_publish(topic):
+                return
+            self._published[node] += 1
+            payload = b"%c%d.%d" % (generation, node, self._published[node])
+            self.monitor.on_input("publish", self.time, node, self._incarnation[node], topic, payload)
+            self._input(node, f"publish {topic}", peer.publish, topic, payload)
+
+    def _on_deliver(self, time: int, node: int, incarnation: int, output: Deliver) -> None:
+        if output.source == node:
+            return
+        for counter, payload in output.items:
+            chance = mix(self._seed, 3, node, output.source, counter)
+            if payload[0] < ANSWERS_DEEP_MAX and chance & 0xFFFF < self._answer_below:
+                # Half of the answers come at once, the others when more may have been delivered.
+                delay = 0 if chance >> 16 & 1 else (chance >> 17) % USUAL_DELAY
+                topic, generation = output.topic, payload[0] + 1
+                self._after(delay, lambda t=topic, g=generation: self._publish(node, t, 1, g))  # type: ignore[misc]
+
+    # Faults.
+
+    def _crash(self, node: int) -> None:
+        if node not in self.live_peers or len(self.live_peers) == 1:
+            return
+        incarnation = self._incarnation[node]
+        del self.live_peers[node]
+        self._down[node] = None
+        self._crashes[node] += 1
+        self._loss[node] = _LOSS_OF_256[mix(self._seed, 4, node, self._crashes[node]) & 3]
+        if self._trace is not None:
+            self._trace.noted(self.time, node, "crash")
+        self.monitor.on_input("crash", self.time, node, incarnation)
+        for observer in self.live_peers:
+            self._report_crash(observer, node)
+
+    def _crash_with_relay(self, node: int, lag: int) -> None:
+        if node not in self.live_peers:
+            return
+        relays = sorted({event[2] for event in self._heap if event[3] == node and event[2] != _CONTROL})
+        self._crash(node)
+        if relays:
+            relay = relays[mix(self._seed, 5, node, self._crashes[node]) % len(relays)]
+            self._after(lag, lambda: self._crash(relay))
+
+    def _recover(self, node: int) -> None:
+        if node not in self._down:
+            return
+        del self._down[node]
+        self._incarnation[node] += 1
+        self._boot(node)
+
+    def _boot(self, node: int) -> None:
+        incarnation = self._incarnation[node]
+        peer = self.live_peers[node] = self._make_peer(node, self._options.nodes, incarnation)
+        self._input(node, f"start as incarnation {incarnation}", peer.start)
+        self._tell_who_is_down(node)
+
+    def _on_restarted(self, time: int, node: int, incarnation: int, output: Restarted) -> None:
+        # It comes last of the handlers: the others are about the incarnation that ended.
+        self._incarnation[node] = output.incarnation
+        self._tell_who_is_down(node)
+
+    def _on_up(self, time: int, node: int, incarnation: int, output: Up) -> None:
+        for topic in sorted(self._wishes[node]):
+            delay = mix(self._seed, 6, node, output.incarnation) % (3 * USUAL_DELAY)
+            self._after(delay, lambda t=topic: self._subscribe(node, t))  # type: ignore[misc]
+
+    def _suspect(self, observer: int, target: int) -> None:
+        if target in self.live_peers:
+            self._report(observer, target, self._incarnation[target])
+
+    def _tell_who_is_down(self, observer: int) -> None:
+        for node in self._down:
+            self._report_crash(observer, node)
+
+    def _report_crash(self, observer: int, node: int) -> None:
+        incarnation = self._incarnation[node]
+        chance = mix(self._seed, 7, observer, node, incarnation, self._incarnation[observer])
+        delay = 1 + chance % self._options.detector_delay
+        self._after(delay, lambda: self._report(observer, node, incarnation))
+
+    def _report(self, observer: int, node: int, incarnation: int) -> None:
+        peer = self.live_peers.get(observer)
+        if peer is not None and observer != node:
+            self._input(
+                observer, f"suspect {node} (incarnation {incarnation})", peer.suspect, node, incarnation
+            )

@@ -1,0 +1,484 @@
+"""Every checker, on a story that breaks its promise and on one that does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from vcubeps.protocol.errors import ProtocolViolation
+from vcubeps.protocol.outputs import (
+    Accepted,
+    Acknowledged,
+    Deliver,
+    Output,
+    Received,
+    Restarted,
+    Started,
+    Subscribed,
+    Unsubscribed,
+)
+from vcubeps.sim.explore.checkers import CHECKER_NAMES, Monitor
+
+ROOM = "room"
+
+
+@dataclass
+class StubPeer:
+    """A peer as it is found at the end of a story."""
+
+    view: dict[int, int] = field(default_factory=dict)
+    incarnation: int = 0
+    is_up: bool = True
+    work: int = 0
+    kept: frozenset[str] = frozenset()
+
+    def members(self, topic: str) -> dict[int, int]:
+        return self.view
+
+    def footprint(self) -> dict[str, int]:
+        return {"pending": self.work}
+
+    def retained(self, topic: str) -> set[str]:
+        return set(self.kept)
+
+
+class Story:
+    """A schedule told by hand. It keeps the peers' views right, unless the end is told otherwise."""
+
+    def __init__(self) -> None:
+        self.monitor = Monitor()
+        self.time = 0
+        self.live_peers: dict[int, StubPeer] = {}
+        self.incarnations: dict[int, int] = {}
+        self.counters: dict[int, int] = {}
+
+    def out(self, node: int, output: Output) -> None:
+        self.time += 1
+        self.monitor.on_output(self.time, node, self.incarnations.get(node, 0), output)
+
+    def tell(self, name: str, node: int, *arguments: object) -> None:
+        self.time += 1
+        self.monitor.on_input(name, self.time, node, self.incarnations.get(node, 0), *arguments)
+
+    def join(self, *nodes: int) -> None:
+        for node in nodes:
+            self.tell("subscribe", node, ROOM)
+            self.counters[node] = self.counters.get(node, 0) + 100
+            self.out(node, Subscribed(ROOM, self.counters[node]))
+            self.live_peers.setdefault(node, StubPeer())
+
+    def leave(self, node: int) -> None:
+        self.tell("unsubscribe", node, ROOM)
+        self.counters.pop(node)
+        self.out(node, Unsubscribed(ROOM))
+
+    def crash(self, node: int) -> None:
+        self.tell("crash", node)
+        self.counters.pop(node, None)
+        self.live_peers.pop(node, None)
+
+    def accept(self, node: int, counter: int) -> None:
+        self.tell("publish", node, ROOM, b"%d" % counter)
+        self.out(node, Accepted(ROOM, counter))
+
+    def start(self, node: int, counter: int) -> None:
+        self.accept(node, counter)
+        self.out(node, Started(ROOM, ((counter, b"%d" % counter),), {}, ()))
+
+    def deliver(self, node: int, source: int, *counters: int) -> None:
+        self.out(node, Deliver(ROOM, source, tuple((c, b"%d" % c) for c in counters), {}))
+
+    def publish(self, node: int, counter: int, *receivers: int) -> None:
+        """From acceptance to acknowledgement, delivered by the source and the receivers."""
+        self.start(node, counter)
+        for receiver in (node, *receivers):
+            self.deliver(receiver, node, counter)
+        self.out(node, Acknowledged(ROOM, counter))
+
+    def violated(self, at_end: bool = True) -> set[str]:
+        if at_end:
+            for node, peer in self.live_peers.items():
+                if not peer.view and node in self.counters:
+                    peer.view = dict(self.counters)
+            self.monitor.at_end(self)
+        return {violation.checker for violation in self.monitor.violations}
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_an_ordinary_life_breaks_no_promise(story: Story) -> None:
+    story.join(0, 1)
+    story.publish(0, 201, 1)
+    story.join(2)
+    story.publish(1, 202, 0, 2)
+    story.leave(0)
+    story.publish(2, 203, 1)
+    story.crash(1)
+    story.publish(2, 204)
+    story.join(0)
+    story.publish(0, 205, 2)
+
+    assert story.violated() == set()
+
+
+class TestCausal:
+    def test_trips_on_an_answer_before_its_question(self, story: Story) -> None:
+        story.join(0, 1, 2)
+        story.start(0, 201)
+        story.deliver(1, 0, 201)
+        story.start(1, 301)
+        story.deliver(2, 1, 301)
+        story.deliver(2, 0, 201)
+
+        assert story.violated(at_end=False) == {"causal"}
+
+    def test_trips_over_a_chain_whose_middle_the_node_never_gets(self, story: Story) -> None:
+        story.join(0, 1, 2)
+        story.start(0, 201)
+        story.deliver(1, 0, 201)
+        story.start(1, 301)
+        story.deliver(2, 1, 301)  # 2 never delivers 201 and is no witness of it
+        story.start(2, 401)
+        story.join(3)
+        story.deliver(3, 2, 401)
+        story.deliver(3, 0, 201)
+
+        assert "causal" in story.violated(at_end=False)
+
+    def test_trips_across_a_rejoin(self, story: Story) -> None:
+        story.join(0, 1, 2)
+        story.start(0, 201)
+        story.deliver(1, 0, 201)
+        story.start(1, 301)
+        story.deliver(2, 1, 301)
+        story.leave(2)
+        story.join(2)
+        story.deliver(2, 0, 201)
+
+        assert "causal" in story.violated(at_end=False)
+
+    def test_trips_inside_a_batch_in_the_wrong_order(self, story: Story) -> None:
+        story.join(0, 1)
+        story.accept(0, 201)
+        story.accept(0, 202)
+        story.out(0, Started(ROOM, ((201, b"201"), (202, b"202")), {}, ()))
+        story.deliver(1, 0, 202, 201)
+
+        assert "causal" in story.violated(at_end=False)
+
+    def test_accepts_concurrent_publications_in_any_order(self, story: Story) -> None:
+        story.join(0, 1, 2)
+        story.start(0, 201)
+        story.start(1, 301)
+        story.deliver(2, 1, 301)
+        story.deliver(2, 0, 201)
+
+        assert story.violated(at_end=False) == set()
+
+    def test_accepts_that_a_new_incarnation_knows_nothing(self, story: Story) -> None:
+        story.join(0, 1, 2)
+        story.start(0, 201)
+        story.deliver(1, 0, 201)
+        story.start(1, 301)
+        story.deliver(2, 1, 301)
+        story.out(2, Restarted(1, (ROOM,)))
+        story.incarnations[2] = 1
+        story.join(2)
+        story.deliver(2, 0, 201)
+
+        assert story.violated(at_end=False) == set()
+
+
+class TestIntegrity:
+    def test_trips_on_a_phantom(self, story: Story) -> None:
+        story.join(0, 1)
+        story.deliver(1, 0, 201)
+
+        assert story.violated(at_end=False) == {"integrity"}
+
+    def test_trips_on_a_duplicate(self, story: Story) -> None:
+        story.join(0, 1)
+        story.publish(0, 201, 1, 1)
+
+        assert story.violated() == {"integrity"}
+
+    def test_trips_on_an_altered_payload(self, story: Story) -> None:
+        story.join(0, 1)
+        story.publish(0, 201)
+        story.out(1, Deliver(ROOM, 0, ((201, b"something else"),), {}))
+
+        assert story.violated() == {"integrity"}
+
+    def test_trips_on_a_source_that_delivers_what_it_did_not_publish(self, story: Story) -> None:
+        story.join(0)
+        story.deliver(0, 0, 201)
+
+        assert story.violated(at_end=False) == {"integrity"}
+
+    def test_trips_on_a_source_that_delivers_what_its_earlier_incarnation_published(
+        self, story: Story
+    ) -> None:
+        story.join(0, 1)
+        story.start(0, 201)
+        story.crash(0)
+        story.incarnations[0] = 1
+        story.join(0)
+        story.deliver(0, 0, 201)
+
+        assert "integrity" in story.violated(at_end=False)
+
+    def test_trips_on_a_broadcast_that_nobody_asked_for(self, story: Story) -> None:
+        story.join(0)
+        story.out(0, Started(ROOM, ((201, b"201"),), {}, ()))
+
+        assert story.violated(at_end=False) == {"integrity"}
+
+    def test_trips_on_an_acceptance_without_an_offer(self, story: Story) -> None:
+        story.join(0)
+        story.out(0, Accepted(ROOM, 201))
+
+        assert "integrity" in story.violated(at_end=False)
+
+    def test_accepts_the_same_counter_of_two_sources(self, story: Story) -> None:
+        story.join(0, 1)
+        story.publish(0, 201, 1)
+        story.publish(1, 201, 0)
+
+        assert story.violated() == set()
+
+
+class TestAfterUnsubscribe:
+    def test_trips_on_a_delivery_after_leaving(self, story: Story) -> None:
+        story.join(0, 1)
+        story.start(0, 201)
+        story.leave(1)
+        story.deliver(1, 0, 201)
+
+        assert story.violated(at_end=False) == {"after_unsubscribe"}
+
+    def test_trips_on_an_own_publication_after_leaving(self, story: Story) -> None:
+        story.join(0)
+        story.start(0, 201)
+        story.leave(0)
+        story.deliver(0, 0, 201)
+
+        assert story.violated(at_end=False) == {"after_unsubscribe"}
+
+    def test_trips_on_a_delivery_before_the_subscription_is_in_effect(self, story: Story) -> None:
+        story.join(0)
+        story.start(0, 201)
+        story.tell("subscribe", 1, ROOM)
+        story.deliver(1, 0, 201)
+
+        assert story.violated(at_end=False) == {"after_unsubscribe"}
+
+    def test_accepts_a_delivery_after_joining_again(self, story: Story) -> None:
+        story.join(0, 1)
+        story.leave(1)
+        story.join(1)
+        story.publish(0, 201, 1)
+
+        assert story.violated() == set()
+
+
+class TestFifoReception:
+    def test_trips_on_an_older_publication_after_a_newer_one(self, story: Story) -> None:
+        story.out(1, Received(ROOM, 0, (202,)))
+        story.out(1, Received(ROOM, 0, (201,)))
+
+        assert story.violated(at_end=False) == {"fifo_reception"}
+
+    def test_trips_on_a_second_reception(self, story: Story) -> None:
+        story.out(1, Received(ROOM, 0, (201, 202)))
+        story.out(1, Received(ROOM, 0, (202, 203)))
+
+        assert story.violated(at_end=False) == {"fifo_reception"}
+
+    def test_accepts_other_sources_and_topics_in_between_and_a_new_incarnation(self, story: Story) -> None:
+        story.out(1, Received(ROOM, 0, (205,)))
+        story.out(1, Received(ROOM, 2, (201,)))
+        story.out(1, Received("attic", 0, (202,)))
+        story.tell("crash", 1)
+        story.out(1, Received(ROOM, 0, (205,)))
+
+        assert story.violated(at_end=False) == set()
+
+
+class TestLiveness:
+    def test_trips_on_a_publication_that_is_never_started(self, story: Story) -> None:
+        story.join(0)
+        story.accept(0, 201)
+
+        assert story.violated() == {"liveness"}
+
+    def test_trips_on_a_publication_that_is_never_acknowledged(self, story: Story) -> None:
+        story.join(0)
+        story.start(0, 201)
+        story.deliver(0, 0, 201)
+
+        assert story.violated() == {"liveness"}
+
+    def test_trips_on_a_subscription_that_never_takes_effect(self, story: Story) -> None:
+        story.live_peers[0] = StubPeer()
+        story.tell("subscribe", 0, ROOM)
+
+        assert story.violated() == {"liveness"}
+
+    def test_trips_on_a_leave_that_never_ends(self, story: Story) -> None:
+        story.join(0)
+        story.tell("unsubscribe", 0, ROOM)
+        story.counters.clear()
+
+        assert story.violated() == {"liveness"}
+
+    def test_trips_on_work_in_progress_and_on_a_node_that_never_comes_up(self, story: Story) -> None:
+        story.live_peers[0] = StubPeer(work=1)
+        story.live_peers[1] = StubPeer(incarnation=1, is_up=False)
+
+        assert story.violated() == {"liveness"}
+        assert {violation.node for violation in story.monitor.violations} == {0, 1}
+
+    def test_trips_on_a_world_that_does_not_come_to_rest(self, story: Story) -> None:
+        story.live_peers[0] = StubPeer()
+        story.monitor.at_overrun(story)
+
+        assert story.violated(at_end=False) == {"liveness"}
+
+    def test_asks_nothing_of_the_dead(self, story: Story) -> None:
+        story.join(0, 1, 2)
+        story.accept(0, 201)
+        story.tell("subscribe", 1, "attic")
+        story.tell("unsubscribe", 2, ROOM)
+        story.crash(0)
+        story.crash(1)
+        story.crash(2)
+
+        assert story.violated() == set()
+
+
+class TestCompleteness:
+    def test_trips_on_a_stable_subscriber_that_misses_a_publication(self, story: Story) -> None:
+        story.join(0, 1)
+        story.publish(0, 201)
+
+        assert story.violated() == {"completeness"}
+
+    def test_asks_nothing_of_a_late_joiner_of_one_who_left_and_of_one_who_rejoined(
+        self, story: Story
+    ) -> None:
+        story.join(0, 1, 2)
+        story.publish(0, 201)
+        story.join(3)
+        story.leave(1)
+        story.leave(2)
+        story.join(2)
+
+        assert story.violated() == set()
+
+
+class TestAgreement:
+    def test_trips_if_some_survivors_deliver_and_others_do_not(self, story: Story) -> None:
+        story.join(0, 1, 2)
+        story.start(0, 201)
+        story.deliver(1, 0, 201)
+        story.crash(0)
+
+        assert story.violated() == {"agreement"}
+
+    def test_accepts_all_or_none(self, story: Story) -> None:
+        story.join(0, 1, 2)
+        story.publish(0, 201, 1, 2)
+        story.start(0, 202)
+        story.deliver(0, 0, 202)
+        story.crash(0)
+
+        assert story.violated() == set()
+
+    def test_asks_nothing_of_who_joined_later_or_died_too(self, story: Story) -> None:
+        story.join(0, 1, 2, 4)
+        story.start(0, 201)
+        story.join(3)
+        story.deliver(1, 0, 201)
+        story.deliver(4, 0, 201)
+        story.crash(0)
+        story.crash(2)
+
+        assert story.violated() == set()
+
+    def test_holds_for_a_source_that_was_forced_to_restart(self, story: Story) -> None:
+        story.join(0, 1, 2)
+        story.start(0, 201)
+        story.deliver(1, 0, 201)
+        story.out(0, Restarted(1, (ROOM,)))
+        story.incarnations[0] = 1
+        story.counters.pop(0)
+
+        assert story.violated() == {"agreement"}
+
+
+class TestViews:
+    @pytest.mark.parametrize(
+        "view",
+        [
+            pytest.param({0: 100}, id="a member is missing"),
+            pytest.param({0: 100, 1: 100, 2: 100}, id="one who left is still there"),
+            pytest.param({0: 100, 1: 99}, id="a counter is out of date"),
+        ],
+    )
+    def test_trips_on_a_wrong_view(self, story: Story, view: dict[int, int]) -> None:
+        story.join(0, 1, 2)
+        story.leave(2)
+        story.live_peers[0].view = view
+
+        assert story.violated() == {"views"}
+
+    def test_trips_on_a_node_that_left_and_still_sees_members(self, story: Story) -> None:
+        story.join(0, 1)
+        story.leave(1)
+        story.live_peers[1].view = {0: 100}
+
+        assert story.violated() == {"views"}
+
+    def test_accepts_equal_views_without_the_dead(self, story: Story) -> None:
+        story.join(0, 1, 2)
+        story.crash(2)
+
+        assert story.violated() == set()
+
+
+class TestHygiene:
+    def test_trips_on_state_kept_after_leaving(self, story: Story) -> None:
+        story.join(0, 1)
+        story.leave(1)
+        story.live_peers[1].kept = frozenset({"knowledge", "pending"})
+
+        assert story.violated() == {"hygiene"}
+
+    def test_accepts_what_a_later_subscription_needs(self, story: Story) -> None:
+        story.join(0, 1)
+        story.leave(1)
+        story.live_peers[1].kept = frozenset({"knowledge", "gone"})
+        story.live_peers[0].kept = frozenset({"subscription"})
+
+        assert story.violated() == set()
+
+
+class TestErrors:
+    def test_trips_on_an_exception_and_keeps_its_text(self, story: Story) -> None:
+        story.tell("error", 3, ProtocolViolation(1, "nonsense"))
+
+        assert story.violated(at_end=False) == {"errors"}
+        assert "node 1 sent nonsense" in story.monitor.violations[0].text
+
+    def test_is_silent_otherwise(self, story: Story) -> None:
+        assert story.violated() == set()
+
+
+def test_every_checker_has_its_stories_here() -> None:
+    told = {name.removeprefix("Test").lower() for name in globals() if name.startswith("Test")}
+
+    assert told == {name.replace("_", "") for name in CHECKER_NAMES}
