@@ -188,6 +188,10 @@ class Broadcasts:
 
     def settle(self, task: Task) -> None:
         """If `task` has come to its end, say so: to its parent, or here if it is this node's own."""
+        if task.parent == ROOT and type(task.broadcast) is Subscription and not self._node.is_settled():
+            # A node declared dead here may live, and others may still take in what it publishes
+            # without knowing of this subscription: it is in effect when they have given it up too.
+            return
         if not self._tree.is_complete(task):
             return
         if task.parent != ROOT:
@@ -311,6 +315,12 @@ class Broadcasts:
 
     def receive_held(self, topic: Topic, publication: Publication) -> None:
         self._release(topic.receive_held(publication))
+
+    def resume_joins(self) -> None:
+        """The crashes are final: subscriptions that are acknowledged by all take effect."""
+        for worker in list(self.workers.values()):
+            if worker.current is not None and type(worker.current.broadcast) is Subscription:
+                self.settle(worker.current)
 
     def repair(self) -> None:
         for task in self._tree.repair():

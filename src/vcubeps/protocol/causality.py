@@ -24,69 +24,73 @@ class Past:
     """What this node's next publication on the topic comes after.
 
     Invariants: `barrier` together with what its entries stand for covers everything delivered;
-    every entry of `barrier` and `doubtful` is at most the one in `known` for its source.
+    whatever a delivered message depended on is in `delivered` or in `doubtful`.
     """
 
-    __slots__ = ("barrier", "delivered", "doubtful", "known")
+    __slots__ = ("_known_before", "barrier", "delivered", "doubtful")
 
     def __init__(self, known: Barrier) -> None:
-        self.known = known
-        """Everything this node has ever known of on this topic; survives a leave, for the next join."""
+        self._known_before = known
+        """All that this node had known of on this topic when its subscription took effect."""
         self.barrier: Barrier = {}
         self.doubtful: Barrier = {}
         """Dependencies that some member may not have been told of by what stands for them."""
         self.delivered: Barrier = {}
-        """Source → counter of the last publication of it delivered here."""
+        """Source → counter of the last publication of it delivered here, own ones left out."""
 
     def learn(self, node: int, counter: int) -> None:
-        if counter > self.known.get(node, 0):
-            self.known[node] = counter
+        """While joining: `node` had published up to `counter`."""
+        if counter > self._known_before.get(node, 0):
+            self._known_before[node] = counter
 
     def begin(self, me: int) -> None:
         """Joined: the past is all that is known, and none of it may be left out yet."""
-        self.known.pop(me, None)
-        self.barrier = dict(self.known)
-        self.doubtful = dict(self.known)
+        self._known_before.pop(me, None)
+        self.barrier = dict(self._known_before)
+        self.doubtful = dict(self._known_before)
 
     def publish(self, me: int, counter: int) -> Barrier:
         """The barrier of a publication that this node makes now; the next one comes after it."""
         barrier = self.barrier
-        self.known[me] = counter
         self.barrier = {me: counter}
         return barrier
 
     def membership_grew(self) -> None:
         """The newcomer was not told of what is doubtful: the next publication tells it."""
-        barrier = self.barrier
-        for node, counter in self.doubtful.items():
-            if counter > barrier.get(node, 0):
-                barrier[node] = counter
+        raise_entries(self.barrier, self.doubtful)
 
     def deliver(self, me: int, message: Publication, same_membership: bool) -> None:
         source, counter = message.source, message.counter
-        known, barrier, doubtful, delivered = self.known, self.barrier, self.doubtful, self.delivered
+        barrier, doubtful, delivered = self.barrier, self.doubtful, self.delivered
         for node, needed in message.barrier.items():
-            if needed > known.get(node, 0):
-                known[node] = needed
-            if node != me and delivered.get(node, 0) < needed and needed > doubtful.get(node, 0):
+            if delivered.get(node, 0) < needed and node != me and needed > doubtful.get(node, 0):
                 doubtful[node] = needed
-        if counter > known.get(source, 0):
-            known[source] = counter
-        delivered[source] = counter
-        if same_membership:
-            # Algorithm 2, line 89: the message stands for its own barrier.
-            for node, needed in message.barrier.items():
-                if node in barrier and barrier[node] <= needed:
+            if same_membership:
+                # Algorithm 2, line 89: the message stands for its own barrier.
+                if barrier.get(node, needed + 1) <= needed:
                     del barrier[node]
-            if source in doubtful and doubtful[source] <= counter:
-                del doubtful[source]
-        else:
-            for node, needed in message.barrier.items():
-                kept = doubtful.get(node, -1)
-                if kept >= needed and kept > barrier.get(node, 0):
-                    barrier[node] = kept
-            doubtful[source] = counter
+            elif (kept := doubtful.get(node, 0)) >= needed and kept > barrier.get(node, 0):
+                barrier[node] = kept
+        delivered[source] = counter
+        if not same_membership:
+            doubtful[source] = max(counter, doubtful.get(source, 0))
+        elif doubtful.get(source, counter + 1) <= counter:
+            del doubtful[source]
         barrier[source] = counter
+
+    def knowledge(self) -> Barrier:
+        """All that this node knows of on this topic: where its next subscription starts from."""
+        known = dict(self._known_before)
+        raise_entries(known, self.delivered)
+        raise_entries(known, self.doubtful)
+        return known
+
+
+def raise_entries(barrier: Barrier, other: Barrier) -> None:
+    """Make `barrier` cover `other` too."""
+    for node, counter in other.items():
+        if counter > barrier.get(node, 0):
+            barrier[node] = counter
 
 
 class HoldBack:

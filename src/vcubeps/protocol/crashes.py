@@ -210,6 +210,7 @@ class Crashes:
             if topic.phase is Phase.MEMBER:
                 topic.purge_dead()
                 self._broadcasts.deliver_all(topic)
+        self._broadcasts.resume_joins()
         self._on_final()
 
 

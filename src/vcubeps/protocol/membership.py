@@ -5,6 +5,8 @@ Must never decide anything about ordering; `causality` asks it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from vcubeps.protocol.messages import incarnation_of
 
 _MASK = (1 << 64) - 1
@@ -47,7 +49,8 @@ class View:
         self.left: dict[int, int] = {}
         """Node → counter of its last known leave; older subscriptions of it are void."""
         self.heard: dict[tuple[int, int], int] = {}
-        """(node, incarnation) → highest counter received from it, for those that are not members now."""
+        """(node, incarnation) → highest counter received from it, for those that are not members now.
+        At most two incarnations per node: see `forget_before`."""
 
     def add(self, node: int, counter: int, received: int, floor: int) -> None:
         self.members[node] = Member(counter, received, floor)
@@ -62,6 +65,13 @@ class View:
         key = (node, incarnation)
         if counter > self.heard.get(key, 0):
             self.heard[key] = counter
+
+    def forget_before(self, final: Mapping[int, int]) -> None:
+        """Forget incarnations older than the newest whose crash is final: nothing of them is taken in any
+        more, and to take a dependency on them for lost only makes its message wait longer."""
+        for node, incarnation in list(self.heard):
+            if incarnation < final.get(node, -1):
+                del self.heard[node, incarnation]
 
     def note_leave(self, node: int, counter: int) -> None:
         if counter > self.left.get(node, 0):

@@ -103,6 +103,7 @@ class Topic:
         gone = [n for n, m in self.view.members.items() if incarnation_of(m.counter) <= final.get(n, -1)]
         for node in gone:
             self.remove(node)
+        self.view.forget_before(final)
 
     # -- reception ----------------------------------------------------------------------------
 
@@ -263,6 +264,7 @@ class Topic:
         """
         node, members, queues = self.node, self.view.members, self.holdback.queues
         me, dead = node.me, node.dead
+        others_pending = len(queues) > 1
         depends_on_a_lost_message = False
         for source, needed in message.barrier.items():
             if source == me:
@@ -276,8 +278,7 @@ class Topic:
                 member = members.get(source)
                 if member is not None and member.received < needed:
                     return source
-            queue = queues.get(source)
-            if queue is not None and queue[0].counter <= needed:
+            if others_pending and source in queues and queues[source][0].counter <= needed:
                 return source
         if depends_on_a_lost_message and not self._cut_passed(message):
             return _LOST
@@ -310,9 +311,10 @@ class Topic:
 
     def leave(self) -> Barrier:
         """What the next subscription to this topic must start from."""
+        knowledge = self.past.knowledge()
         if self.last_publication:
-            self.past.learn(self.node.me, self.last_publication)
-        return self.past.known
+            knowledge[self.node.me] = self.last_publication
+        return knowledge
 
     # -- what others need to know --------------------------------------------------------------
 

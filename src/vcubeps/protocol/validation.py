@@ -34,8 +34,9 @@ def check_message(node: LocalNode, sender: int, message: object) -> AnyMessage:
     if type(message) is Copy:
         _check_copy(node, sender, message)
     elif type(message) is Ack:
-        _check_nodes(node, sender, message.reports, "reports")
-        _check_nodes(node, sender, message.dead, "crashes")
+        if message.reports or message.dead:
+            _check_nodes(node, sender, message.reports, "reports")
+            _check_nodes(node, sender, message.dead, "crashes")
     elif type(message) is Flush:
         _check_flush(node, sender, message)
     elif type(message) is Welcome:
@@ -56,8 +57,8 @@ def _check_copy(node: LocalNode, sender: int, copy: Copy) -> None:
     recipients, broadcast, me = copy.recipients, copy.broadcast, node.me
     if me not in recipients:
         raise ProtocolViolation(sender, f"a copy that does not serve node {me}, which received it")
-    _check_nodes(node, sender, recipients, "recipients")
     if len(recipients) > 1:
+        _check_nodes(node, sender, recipients, "recipients")
         outside = (sender ^ me).bit_length() - 1
         for recipient in recipients:
             if (recipient ^ me) >> outside:
@@ -99,6 +100,8 @@ def _check_publication(node: LocalNode, sender: int, publication: Publication) -
 
 
 def _check_barrier(node: LocalNode, sender: int, barrier: dict[int, int]) -> None:
+    if not barrier:
+        return
     _check_nodes(node, sender, barrier, "dependencies")
     if barrier.get(node.me, 0) > node.counter:
         raise ProtocolViolation(
