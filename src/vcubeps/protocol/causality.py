@@ -11,6 +11,7 @@ membership differs or grows.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from vcubeps.protocol.messages import Publication, Unsubscription
@@ -136,9 +137,12 @@ class HoldBack:
         else:
             waiting.append(source)
 
-    def wake(self, blocker: int) -> list[int]:
-        """The sources whose heads waited for `blocker`; they must be looked at again."""
-        return self._waiting.pop(blocker, [])
+    def wake(self, *blockers: int) -> Iterable[int]:
+        """The sources whose heads waited for one of `blockers`; they must be looked at again."""
+        waiting = self._waiting
+        if not waiting:
+            return ()
+        return [source for blocker in blockers for source in waiting.pop(blocker, ())]
 
     def wake_all(self) -> list[int]:
         self._waiting.clear()

@@ -242,8 +242,7 @@ class Topic:
                     holdback.block(source, blocker)
                     break
                 self._apply(holdback.pop(source), released)
-                sources += holdback.wake(source)
-                sources += holdback.wake(_LOST)
+                sources += holdback.wake(source, _LOST)
         return released
 
     def _apply(self, message: Ordered, released: list[Task]) -> None:
