@@ -30,7 +30,9 @@ PROCESSING_UT = 1
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a fifth of the work")
     scale = 5 if parser.parse_args().quick else 1
     explorer("crash-free", frozenset(), schedules=2000 // scale)
@@ -46,10 +48,12 @@ def explorer(label: str, faults: frozenset[str], schedules: int) -> None:
     outcomes = [run_schedule(schedule_seed(1, index), allowed) for index in range(schedules)]
     seconds = time.process_time() - begin
     events = sum(outcome.events for outcome in outcomes)
+    operations = sum(len(outcome.operations) for outcome in outcomes) / schedules
+    nodes = sum(len(outcome.options.nodes) for outcome in outcomes) / schedules
     broken = sum(bool(outcome.violations) for outcome in outcomes)
     print(
         f"explorer, {label}: {schedules / seconds:,.0f} schedules and {events / seconds:,.0f} receive calls "
-        f"per CPU second, checkers included ({schedules} schedules, {broken} violated)"
+        f"per CPU second, checkers included ({schedules} schedules of {operations:.0f} operations on {nodes:.1f} nodes on average, {broken} violated)"
     )
 
 

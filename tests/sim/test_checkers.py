@@ -82,9 +82,9 @@ class Story:
         self.tell("publish", node, ROOM, b"%d" % counter)
         self.out(node, Accepted(ROOM, counter))
 
-    def start(self, node: int, counter: int) -> None:
+    def start(self, node: int, counter: int, recipients: tuple[int, ...] = ()) -> None:
         self.accept(node, counter)
-        self.out(node, Started(ROOM, ((counter, b"%d" % counter),), {}, ()))
+        self.out(node, Started(ROOM, ((counter, b"%d" % counter),), {}, recipients))
 
     def deliver(self, node: int, source: int, *counters: int) -> None:
         self.out(node, Deliver(ROOM, source, tuple((c, b"%d" % c) for c in counters), {}))

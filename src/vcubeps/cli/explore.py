@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from vcubeps.cli.common import CommandError, Subparsers, abbreviated, integer, whole_number
 from vcubeps.sim.explore import Allowed, CampaignResult, Outcome, campaign, run_operations, run_schedule
+from vcubeps.sim.explore.checkers import PROMISES
 from vcubeps.sim.explore.options import (
     AIMED,
     FAULTS,
@@ -41,6 +42,7 @@ answers with how many schedules broke each promise; exit code 1 if any did."""
 def _epilog() -> str:
     options = {**FEATURES, **FAULTS, **{name: what for name, (what, _) in AIMED.items()}}
     listed = "\n".join(f"  {name:<14} {what}" for name, what in options.items())
+    promises = "\n".join(f"  {name:<18} {promise}" for name, promise in PROMISES.items())
     return f"""\
 examples:
   Does the protocol hold while nodes crash, come back and suspect each other?
@@ -51,6 +53,9 @@ examples:
 
   What exactly happened in a failing schedule, made as small as possible?
     $ vcubeps explore --algorithm published --only joins,leaves --replay SEED
+
+promises:
+{promises}
 
 options of a schedule (each is drawn per schedule; --only fixes them):
 {listed}"""
@@ -141,9 +146,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _campaign(args: argparse.Namespace, allowed: Allowed, algorithm: str) -> CampaignResult:
-    jobs = args.jobs or len(os.sched_getaffinity(0))
+    jobs = args.jobs or _usable_cores()
     with _progress_bar(args.schedules) as progress:
         return campaign(args.schedules, args.seed, allowed, algorithm, jobs=jobs, progress=progress)
+
+
+def _usable_cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every platform
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @contextmanager
@@ -178,10 +188,11 @@ def _as_json(result: CampaignResult, algorithm: str) -> dict[str, object]:
 
 def _print_table(result: CampaignResult, algorithm: str) -> None:
     print(f"{algorithm} algorithm, {result.schedules} schedules\n")
-    print(f"  {'promise':<18} {'schedules that broke it':>24}")
-    for checker, count in result.violations.items():
+    print(f"  {'broken in':>9} {'':>7}  promise")
+    for name, promise in PROMISES.items():
+        count = result.violations[name]
         share = f"{100 * count / result.schedules:.1f} %" if count else ""
-        print(f"  {checker:<18} {count:>15} {share:>8}")
+        print(f"  {count:>9} {share:>7}  {name}: {promise}")
     failing = len(result.failing_seeds)
     print(f"\n{failing} of {result.schedules} schedules broke a promise")
 
@@ -216,7 +227,7 @@ def _replay_as_json(shown: Outcome, trace: Trace, algorithm: str) -> dict[str, o
 
 def _print_replay(found: Outcome, shown: Outcome, trace: Trace) -> None:
     options = shown.options
-    links = ("FIFO" if options.fifo else "unordered") + (", heavy-tailed" if options.heavy_tail else "")
+    links = ("FIFO" if options.fifo else "unordered") + (", heavy-tailed" if options.slow_of_256 else "")
     before = f" (shrunk from {len(found.operations)})" if shown.operations != found.operations else ""
     print(f"nodes {', '.join(map(str, options.nodes))}; links {links}")
     print(f"{len(shown.operations)} operations{before}:")

@@ -57,12 +57,10 @@ def schedule_seed(campaign_seed: int, index: int) -> int:
     return mix(campaign_seed, index) & SEED_MAX
 
 
-def run_schedule(
-    seed: int, allowed: Allowed, algorithm: str = "amended", ablate: frozenset[str] = frozenset()
-) -> Outcome:
+def run_schedule(seed: int, allowed: Allowed, algorithm: str = "amended") -> Outcome:
     """Draw and run one schedule."""
     options = draw_options(seed, allowed)
-    return run_operations(seed, options, draw_operations(seed, options), algorithm, ablate)
+    return run_operations(seed, options, draw_operations(seed, options), algorithm)
 
 
 def run_operations(
@@ -70,13 +68,12 @@ def run_operations(
     options: Options,
     operations: Iterable[Operation],
     algorithm: str = "amended",
-    ablate: frozenset[str] = frozenset(),
     *,
     trace: Trace | None = None,
 ) -> Outcome:
     """Run the given operations; `seed` still decides on delays and other chances."""
     listed = tuple(operations)
-    world = World(seed, options, listed, ALGORITHMS[algorithm](ablate), trace)
+    world = World(seed, options, listed, ALGORITHMS[algorithm], trace)
     world.run()
     return Outcome(seed, options, listed, tuple(world.monitor.violations), world.events)
 
@@ -87,13 +84,12 @@ def campaign(
     allowed: Allowed,
     algorithm: str = "amended",
     *,
-    ablate: frozenset[str] = frozenset(),
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> CampaignResult:
     """Run many schedules; `progress` is called with the number of schedules that have just ended."""
     result = CampaignResult()
-    run_chunk = partial(_run_chunk, seed, allowed, algorithm, ablate)
+    run_chunk = partial(_run_chunk, seed, allowed, algorithm)
     chunks = [
         range(start, min(start + CHUNK_SCHEDULES, schedules))
         for start in range(0, schedules, CHUNK_SCHEDULES)
@@ -113,11 +109,9 @@ def campaign(
 _ChunkResult = list[tuple[int, tuple[str, ...]]]
 
 
-def _run_chunk(
-    campaign_seed: int, allowed: Allowed, algorithm: str, ablate: frozenset[str], indices: range
-) -> _ChunkResult:
+def _run_chunk(campaign_seed: int, allowed: Allowed, algorithm: str, indices: range) -> _ChunkResult:
     seeds = [schedule_seed(campaign_seed, index) for index in indices]
-    return [(seed, run_schedule(seed, allowed, algorithm, ablate).violated) for seed in seeds]
+    return [(seed, run_schedule(seed, allowed, algorithm).violated) for seed in seeds]
 
 
 def _map(

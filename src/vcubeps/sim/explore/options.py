@@ -38,7 +38,7 @@ FAULTS: Mapping[str, str] = {
 """Faults that the user allows by name."""
 
 AIMED: Mapping[str, tuple[str, frozenset[str]]] = {
-    "relay-crash": ("a source and a node that relays its copies crash together", frozenset({"crash"})),
+    "relay-crash": ("a source and a node that had its copies crash together", frozenset({"crash"})),
     "join-crash": ("a node crashes while another subscribes", frozenset({"crash"})),
     "suspect-crash": (
         "a node suspects another falsely and crashes soon after",
@@ -61,17 +61,17 @@ OPTION_NAMES: tuple[str, ...] = (*FEATURES, *FAULTS, *AIMED)
 _ODDS: Mapping[str, float] = {
     "absent": 0.3,
     "unordered": 0.5,
-    "heavy-tail": 0.5,
+    "heavy-tail": 0.6,
     "joins": 0.75,
     "leaves": 0.6,
     "rejoins": 0.4,
     "topics": 0.25,
-    "reactive": 0.5,
+    "reactive": 0.6,
     "bursts": 0.35,
     "crash": 0.8,
     "recover": 0.65,
     "suspect": 0.45,
-    "relay-crash": 0.3,
+    "relay-crash": 0.4,
     "join-crash": 0.2,
     "suspect-crash": 0.2,
     "boot-suspect": 0.2,
@@ -105,8 +105,8 @@ class Options:
     """Identifiers of the nodes; positions of the cube that are not listed have no node."""
     fifo: bool
     """Links keep the order of messages."""
-    heavy_tail: bool
-    """One message in eight takes 5 to 40 times as long."""
+    slow_of_256: int
+    """How many of 256 messages take 5 to 40 times as long as usual."""
     reactive: float
     """Mean number of answers to a publication, if all nodes were subscribed."""
     resubscribe: bool
@@ -146,15 +146,16 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
     crashes = rng.choice((1, 1, 1, 2, 2, 3, 4))
     suspicions = rng.choice((1, 1, 2, 3))
     topics = rng.choice((2, 3))
-    reactive = rng.choice((0.1, 0.3, 0.8))
+    reactive = rng.choice((0.2, 0.5, 0.9))
+    slow_of_256 = rng.choice((8, 32))
     resubscribe = rng.random() < 0.8
-    detector_delay = rng.choice((20, 150, 1000, 4000))
+    detector_delay = rng.choice((20, 150, 150, 400, 400, 1000, 4000))
     gap = rng.choice((3, 15, 40, 40, 100, 400))
     operations = rng.randint(min(6, allowed.operations_max), allowed.operations_max)
     return Options(
         nodes=_draw_nodes(rng, allowed, absent="absent" in on),
         fifo="unordered" not in on,
-        heavy_tail="heavy-tail" in on,
+        slow_of_256=slow_of_256 if "heavy-tail" in on else 0,
         reactive=reactive if "reactive" in on else 0.0,
         resubscribe=resubscribe,
         detector_delay=detector_delay,
@@ -195,7 +196,7 @@ def _draw_nodes(rng: Random, allowed: Allowed, *, absent: bool) -> tuple[int, ..
     positions = 1 << (count - 1).bit_length()
     spread = rng.sample(range(min(2 * positions, NODES_MAX)), count)
     # Two nodes have one link and little to race; four are the smallest world with a relay.
-    odds = {2: 1, 4: 4, 8: 3, 16: 2, 32: 1, 64: 1}
+    odds = {2: 1, 4: 5, 8: 4, 16: 1, 32: 1, 64: 1}
     full = [size for size in odds if low <= size <= high]
     if full:
         count = rng.choices(full, [odds[size] for size in full])[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.outputs import Output
@@ -58,30 +58,16 @@ class FaultFreePeer(PublishedPeer):
         return bool(self.members(topic))
 
 
-def _amended(ablate: frozenset[str]) -> PeerFactory:
-    rules: dict[str, Any] = {"ablate": ablate} if ablate else {}
-
-    def make(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
-        return Peer(node, nodes, incarnation=incarnation, **rules)
-
-    return make
+def _amended(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
+    return Peer(node, nodes, incarnation=incarnation)
 
 
-def _published(ablate: frozenset[str]) -> PeerFactory:
-    if ablate:
-        raise ValueError(f"the published algorithm has no rules to leave out, got {sorted(ablate)}")
-
-    def make(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
-        return FaultFreePeer(node, nodes)
-
-    return make
+def _published(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
+    return FaultFreePeer(node, nodes)
 
 
-ALGORITHMS: Mapping[str, Callable[[frozenset[str]], PeerFactory]] = {
-    "amended": _amended,
-    "published": _published,
-}
-"""Name of an algorithm → its factory, given the rules to leave out."""
+ALGORITHMS: Mapping[str, PeerFactory] = {"amended": _amended, "published": _published}
+"""Name of an algorithm → how to make its peers."""
 
 FAULT_FREE = frozenset({"published"})
 """Algorithms for nodes that do not fail."""

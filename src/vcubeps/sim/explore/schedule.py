@@ -28,12 +28,12 @@ class Operation(NamedTuple):
 
     time: int
     kind: str
-    """subscribe, unsubscribe, publish, crash, recover, suspect, crash-relay or recover-any."""
+    """subscribe, unsubscribe, publish, crash, crash-relay, crash-silenced, recover, recover-any or suspect."""
     node: int
     topic: str = ""
     other: int = 0
     """publish: how many at once; suspect: the node that `node` takes for crashed; crash-relay:
-    ticks after which a destination of the crashed node's copies follows it."""
+    ticks after which a node that gets its copies has crashed too."""
 
     def __str__(self) -> str:
         match self.kind:
@@ -41,8 +41,10 @@ class Operation(NamedTuple):
                 what = f"publish {self.topic}" + (f" ×{self.other}" if self.other > 1 else "")
             case "suspect":
                 what = f"suspect {self.other}"
+            case "crash-silenced":
+                what = "crash, and nothing it sent when it suspected last arrives"
             case "crash-relay":
-                what = f"crash, a relay {self.other} ticks later"
+                what = f"crash, and within {self.other} ticks a node that gets its copies"
             case _:
                 what = f"{self.kind} {self.topic}".rstrip()
         return f"t={self.time} node {self.node}: {what}"
@@ -79,11 +81,14 @@ class _Draw:
     def initial_subscriptions(self) -> None:
         """Members from the beginning subscribe one after the other, so far apart that nothing overlaps."""
         depth = max(self.nodes).bit_length()
-        round_trip = 2 * depth * USUAL_DELAY * (SLOW_FACTOR_MAX if self.options.heavy_tail else 1)
+        round_trip = 2 * depth * USUAL_DELAY * (SLOW_FACTOR_MAX if self.options.slow_of_256 else 1)
         for topic in self.topics:
             # A join from an empty topic is a sharp case of its own, but only if there are joins.
             least = 0 if self.options.joins else 2
-            for node in self.rng.sample(self.nodes, self.rng.randint(least, len(self.nodes))):
+            most = len(self.nodes)
+            everybody = self.rng.random() < (0.6 if self.has_faults else 0.3)
+            count = most if everybody else self.rng.randint(least, most)
+            for node in self.rng.sample(self.nodes, count):
                 self._add(self.begin, "subscribe", node, topic)
                 self.members[topic].add(node)
                 self.begin += round_trip + 1
@@ -124,7 +129,8 @@ class _Draw:
             "stale-up": self._stale_up,
         }
         for _ in range(self.rng.choice((1, 1, 2))):
-            patterns[name](self._moment())
+            # In a quiet moment nothing keeps the pattern from unfolding as it is meant to.
+            patterns[name](self._quiet_moment() if self.rng.random() < 0.5 else self._moment())
 
     def epilogue(self) -> None:
         """Life goes on after the last fault: what it broke must show."""
@@ -178,10 +184,24 @@ class _Draw:
 
     def _relay_crash(self, time: int) -> None:
         topic = self.rng.choice(self.topics)
-        source = self.rng.choice(sorted(self.members[topic]) or self.nodes)
+        members = sorted(self.members[topic]) or list(self.nodes)
+        source = self.rng.choice(members)
+        # Something for the source to depend on that may still be on its way elsewhere; not from
+        # those two who are to publish next, for a node has one broadcast of a topic at a time.
+        nearest_first = sorted(members, key=lambda node: node ^ source)
+        others = nearest_first[2:] or members
+        for _ in range(self.rng.choice((1, 2, 4))):
+            before = max(0, time - self.rng.randint(USUAL_DELAY, 3 * USUAL_DELAY))
+            self._add(before, "publish", self.rng.choice(others), topic, 1)
+        if self.rng.random() < 0.3:
+            # Somebody is on the way in: long out, asked before, perhaps not in yet when it happens.
+            joiner = self.rng.choice(others)
+            self._add(max(0, time - USUAL_DELAY * SLOW_FACTOR_MAX), "unsubscribe", joiner, topic)
+            before = max(0, time - self.rng.randint(USUAL_DELAY, 5 * USUAL_DELAY))
+            self._add(before, "subscribe", joiner, topic)
         self._add(time, "publish", source, topic, self.rng.choice((1, 1, 2)))
-        crash = time + self.rng.randint(0, USUAL_DELAY)
-        self._add(crash, "crash-relay", source, "", self.rng.choice((0, 20, 60, 120, 300)))
+        crash = time + self.rng.randint(0, self.rng.choice((0, 0, USUAL_DELAY)))
+        self._add(crash, "crash-relay", source, "", self.rng.choice((60, 200, 200, 200)))
         if self.options.recover:
             for _ in range(2):
                 self._add(crash + self._downtime(), "recover-any", source)
@@ -196,8 +216,15 @@ class _Draw:
     def _suspect_crash(self, time: int) -> None:
         target = self.rng.choice(self.nodes)
         observer = self._other_than(target)
+        for _ in range(self.rng.choice((1, 2, 4))):
+            # Copies that the observer may relay, leaving out whom it suspects.
+            self._publish(time + self.rng.randint(-USUAL_DELAY // 2, USUAL_DELAY // 2))
         self._suspect(time, observer, target)
-        self._crash(time + self.rng.randint(0, 2 * USUAL_DELAY), observer)
+        crash = time + self.rng.randint(0, 2 * USUAL_DELAY)
+        if self.rng.random() < 0.5:
+            crash = time + self.rng.randint(0, USUAL_DELAY // 2)
+            self._add(crash, "crash-silenced", observer)
+        self._crash(crash, observer)
 
     def _boot_suspect(self, time: int) -> None:
         booting = self.rng.choice(self.nodes)
@@ -226,6 +253,10 @@ class _Draw:
 
     def _moment(self) -> int:
         return self.rng.randint(self.begin, max(self.begin + USUAL_DELAY, self.end))
+
+    def _quiet_moment(self) -> int:
+        self.end += 2 * USUAL_DELAY * SLOW_FACTOR_MAX
+        return self.end
 
     def _downtime(self) -> int:
         return self.rng.randint(1, self.rng.choice((50, 500, 5000)))

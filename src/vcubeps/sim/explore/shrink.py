@@ -21,11 +21,10 @@ def shrink(
     outcome: Outcome,
     checker: str,
     algorithm: str = "amended",
-    ablate: frozenset[str] = frozenset(),
     runs_max: int = RUNS_MAX,
 ) -> Outcome:
     """The smallest outcome found in which `checker` still finds something."""
-    return _Shrink(outcome, checker, algorithm, ablate, runs_max).run()
+    return _Shrink(outcome, checker, algorithm, runs_max).run()
 
 
 class _OutOfRuns(Exception):
@@ -33,13 +32,10 @@ class _OutOfRuns(Exception):
 
 
 class _Shrink:
-    def __init__(
-        self, outcome: Outcome, checker: str, algorithm: str, ablate: frozenset[str], runs_max: int
-    ) -> None:
+    def __init__(self, outcome: Outcome, checker: str, algorithm: str, runs_max: int) -> None:
         self.best = outcome
         self._checker = checker
         self._algorithm = algorithm
-        self._ablate = ablate
         self._runs_left = runs_max
 
     def run(self) -> Outcome:
@@ -54,7 +50,7 @@ class _Shrink:
         if not self._runs_left:
             raise _OutOfRuns
         self._runs_left -= 1
-        outcome = run_operations(self.best.seed, options, operations, self._algorithm, self._ablate)
+        outcome = run_operations(self.best.seed, options, operations, self._algorithm)
         if self._checker not in outcome.violated:
             return False
         self.best = outcome
@@ -63,7 +59,7 @@ class _Shrink:
     def _simplify_options(self) -> bool:
         simpler: tuple[Callable[[Options], Options], ...] = (
             lambda options: replace(options, reactive=0.0),
-            lambda options: replace(options, heavy_tail=False),
+            lambda options: replace(options, slow_of_256=0),
             lambda options: replace(options, fifo=True),
             lambda options: replace(options, resubscribe=False),
         )

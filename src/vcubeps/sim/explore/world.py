@@ -70,6 +70,14 @@ class World:
         self._incarnation = dict.fromkeys(nodes, 0)
         self._crashes = dict.fromkeys(nodes, 0)
         self._loss = dict.fromkeys(nodes, 0)
+        self._spared: dict[int, int] = {}
+        """Crashed node → the node to which nothing that it had sent is lost."""
+        self._silenced: dict[int, int] = {}
+        """Crashed node → number of a message; nothing that it sent up to there survives."""
+        self._accusation: dict[int, int] = {}
+        """Node → number of the last message it sent when it was last told a falsehood."""
+        self._cue: dict[int, int] = {}
+        """Node that is to crash soon → the crashed node whose publication it is to answer before."""
         self._down: dict[int, None] = {}
         self._wishes: dict[int, set[str]] = {node: set() for node in nodes}
         self._published = dict.fromkeys(nodes, 0)
@@ -88,6 +96,8 @@ class World:
         self._handlers.setdefault(Restarted, []).append(self._on_restarted)
         if options.resubscribe:
             self._handlers.setdefault(Up, []).append(self._on_up)
+        if "relay-crash" in options.aimed:
+            self._handlers.setdefault(Deliver, []).append(self._on_cue)
         if self._answer_below:
             self._handlers.setdefault(Deliver, []).append(self._on_deliver)
 
@@ -104,11 +114,10 @@ class World:
             self.monitor.at_end(self)
 
     def _run_events(self) -> None:
-        heap, peers, crashes, loss = self._heap, self.live_peers, self._crashes, self._loss
-        trace = self._trace
+        heap, peers, crashes, trace = self._heap, self.live_peers, self._crashes, self._trace
         left = EVENTS_MAX
         while heap:
-            self.time, _, node, sender, message, epoch, luck = heappop(heap)
+            self.time, number, node, sender, message, epoch, luck = heappop(heap)
             if node == _CONTROL:
                 message()
                 continue
@@ -117,7 +126,7 @@ class World:
                 self.overrun = True
                 break
             peer = peers.get(node)
-            if peer is None or (epoch != crashes[sender] and luck < loss[sender]):
+            if peer is None or (epoch != crashes[sender] and self._is_lost(sender, node, number, luck)):
                 if trace is not None:
                     trace.lost(self.time, node, sender, message)
                 continue
@@ -130,31 +139,33 @@ class World:
             self._carry_out(node, outputs)
         self.events = EVENTS_MAX - left
 
+    def _is_lost(self, sender: int, destination: int, number: int, luck: int) -> bool:
+        """Whether a message that was under way when its sender crashed is among the lost ones."""
+        if self._spared.get(sender) == destination:
+            return False
+        return luck < self._loss[sender] or number <= self._silenced.get(sender, 0)
+
     def _carry_out(self, node: int, outputs: list[Output]) -> None:
-        time, heap, fifo, heavy = self.time, self._heap, self._options.fifo, self._options.heavy_tail
-        state, busy = self._link_state[node], self._link_busy[node]
+        time, heap, fifo, slow = self.time, self._heap, self._options.fifo, self._options.slow_of_256
+        state, busy, epoch = self._link_state[node], self._link_busy[node], self._crashes[node]
         for output in outputs:
-            kind = type(output)
-            if kind is Send:
-                destination = output.destination  # type: ignore[attr-defined]
-                chance = state[destination] = (state[destination] * _MULTIPLIER + _INCREMENT) & _MASK
-                chance >>= 24
-                delay = 1 + (chance >> 16) % USUAL_DELAY
-                if heavy and not chance >> 8 & 7:
-                    delay *= 5 + (chance >> 11) % (SLOW_FACTOR_MAX - 4)
-                arrival = time + delay
-                if fifo:
-                    if arrival <= busy[destination]:
-                        arrival = busy[destination] + 1
-                    busy[destination] = arrival
-                self._number = number = self._number + 1
-                message = output.message  # type: ignore[attr-defined]
-                heappush(
-                    heap, (arrival, number, destination, node, message, self._crashes[node], chance & 255)
-                )
+            if type(output) is not Send:
+                for handler in self._handlers.get(type(output), ()):
+                    handler(time, node, self._incarnation[node], output)
                 continue
-            for handler in self._handlers.get(kind, ()):
-                handler(time, node, self._incarnation[node], output)
+            destination = output.destination
+            chance = state[destination] = (state[destination] * _MULTIPLIER + _INCREMENT) & _MASK
+            chance >>= 24
+            delay = 1 + (chance >> 16) % USUAL_DELAY
+            if chance >> 8 & 255 < slow:
+                delay *= 5 + chance % (SLOW_FACTOR_MAX - 4)
+            arrival = time + delay
+            if fifo:
+                if arrival <= busy[destination]:
+                    arrival = busy[destination] + 1
+                busy[destination] = arrival
+            self._number += 1
+            heappush(heap, (arrival, self._number, destination, node, output.message, epoch, chance & 255))
 
     # Inputs that are no messages.
 
@@ -190,6 +201,8 @@ class World:
                 return lambda: self._crash(node)
             case "crash-relay":
                 return lambda: self._crash_with_relay(node, other)
+            case "crash-silenced":
+                return lambda: self._crash_silenced(node)
             case "recover":
                 return lambda: self._recover(node)
             case "recover-any":
@@ -237,28 +250,55 @@ class World:
 
     # Faults.
 
-    def _crash(self, node: int) -> None:
+    def _crash(self, node: int, loss_of_256: int | None = None) -> None:
         if node not in self.live_peers or len(self.live_peers) == 1:
             return
         incarnation = self._incarnation[node]
         del self.live_peers[node]
         self._down[node] = None
         self._crashes[node] += 1
-        self._loss[node] = _LOSS_OF_256[mix(self._seed, 4, node, self._crashes[node]) & 3]
+        self._spared.pop(node, None)
+        self._silenced.pop(node, None)
+        self._cue.pop(node, None)
+        if loss_of_256 is None:
+            loss_of_256 = _LOSS_OF_256[mix(self._seed, 4, node, self._crashes[node]) & 3]
+        self._loss[node] = loss_of_256
         if self._trace is not None:
             self._trace.noted(self.time, node, "crash")
         self.monitor.on_input("crash", self.time, node, incarnation)
         for observer in self.live_peers:
             self._report_crash(observer, node)
 
-    def _crash_with_relay(self, node: int, lag: int) -> None:
-        if node not in self.live_peers:
+    def _crash_with_relay(self, node: int, patience: int) -> None:
+        """Crash a source so that of what it sent only the copies to one node survive. That one
+        publishes on top of them and crashes too: the others get effects without causes."""
+        reached = {event[2] for event in self._heap if event[3] == node and event[2] != _CONTROL}
+        self._crash(node, loss_of_256=256)
+        if node in self.live_peers or not reached:
             return
-        relays = sorted({event[2] for event in self._heap if event[3] == node and event[2] != _CONTROL})
-        self._crash(node)
-        if relays:
-            relay = relays[mix(self._seed, 5, node, self._crashes[node]) % len(relays)]
-            self._after(lag, lambda: self._crash(relay))
+        # The nearest is a leaf of the tree: it passes the copies on to nobody.
+        relay = min(reached, key=lambda destination: destination ^ node)
+        self._spared[node] = relay
+        self._cue[relay] = node
+        self._after(patience, lambda: self._crash(relay))
+
+    def _on_cue(self, time: int, node: int, incarnation: int, output: Deliver) -> None:
+        if self._cue.get(node) == output.source:
+            del self._cue[node]
+            chance = mix(self._seed, 8, node, time)
+            self._after(0, lambda: self._publish(node, output.topic, 1, 0))
+            # Mostly before it hears of the source's crash and tells the others what it has.
+            delay = 1 + chance % (USUAL_DELAY if chance >> 32 & 3 == 0 else 10)
+            self._after(delay, lambda: self._crash(node, loss_of_256=chance >> 34 & 64))
+
+    def _crash_silenced(self, node: int) -> None:
+        """Crash a node that suspects another falsely so that nobody hears of it from what it sent
+        then, while what it did about it afterwards (left the other out) takes effect."""
+        accusation = self._accusation.get(node)
+        if accusation is None:
+            return
+        self._crash(node, loss_of_256=0)
+        self._silenced[node] = accusation
 
     def _recover(self, node: int) -> None:
         if node not in self._down:
@@ -284,7 +324,7 @@ class World:
             self._after(delay, lambda t=topic: self._subscribe(node, t))  # type: ignore[misc]
 
     def _suspect(self, observer: int, target: int) -> None:
-        if target in self.live_peers:
+        if target in self.live_peers and observer in self.live_peers and observer != target:
             self._report(observer, target, self._incarnation[target])
 
     def _tell_who_is_down(self, observer: int) -> None:
@@ -299,7 +339,7 @@ class World:
 
     def _report(self, observer: int, node: int, incarnation: int) -> None:
         peer = self.live_peers.get(observer)
-        if peer is not None and observer != node:
+        if peer is not None:
             self._input(
                 observer, f"suspect {node} (incarnation {incarnation})", peer.suspect, node, incarnation
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vcubeps.protocol.outputs import Output, Restarted, Started, Subscribed
@@ -18,7 +18,7 @@ from vcubeps.sim.explore.checkers.integrity import Integrity
 from vcubeps.sim.explore.checkers.liveness import Liveness
 from vcubeps.sim.explore.checkers.views import Views
 
-__all__ = ["CHECKERS", "CHECKER_NAMES", "Checker", "Ledger", "Monitor", "Violation", "WorldAtEnd"]
+__all__ = ["CHECKERS", "CHECKER_NAMES", "PROMISES", "Checker", "Ledger", "Monitor", "Violation", "WorldAtEnd"]
 
 CHECKERS: tuple[type[Checker], ...] = (
     Causal,
@@ -33,7 +33,10 @@ CHECKERS: tuple[type[Checker], ...] = (
     Errors,
 )
 
-CHECKER_NAMES: tuple[str, ...] = tuple(checker.name for checker in CHECKERS)
+PROMISES: Mapping[str, str] = {checker.name: checker.promise for checker in CHECKERS}
+"""Name of a checker → what it holds the peers to."""
+
+CHECKER_NAMES: tuple[str, ...] = tuple(PROMISES)
 
 
 class Monitor:

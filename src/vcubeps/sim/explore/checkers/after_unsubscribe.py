@@ -12,6 +12,7 @@ from vcubeps.sim.explore.checkers.base import Checker, OutputHandlers
 
 class AfterUnsubscribe(Checker):
     name = "after_unsubscribe"
+    promise = "nothing is delivered to a node that is not subscribed"
 
     def outputs(self) -> OutputHandlers:
         return {Deliver: self._on_deliver}

@@ -10,6 +10,7 @@ from vcubeps.sim.explore.checkers.base import Checker, WorldAtEnd
 
 class Agreement(Checker):
     name = "agreement"
+    promise = "of a source that died, all who stay deliver a publication or none"
 
     def at_end(self, world: WorldAtEnd) -> None:
         for topic, facts in self.ledger.topics.items():

@@ -152,6 +152,7 @@ class Checker:
     """One promise, watched. Subclasses override what they need."""
 
     name: ClassVar[str]
+    promise: ClassVar[str]
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger

@@ -13,6 +13,7 @@ from vcubeps.sim.explore.checkers.base import Checker, InputHandlers, Ledger, Ou
 
 class Causal(Checker):
     name = "causal"
+    promise = "nothing is delivered after something that depends on it"
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(ledger)

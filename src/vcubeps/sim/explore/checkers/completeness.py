@@ -10,6 +10,7 @@ from vcubeps.sim.explore.checkers.base import Checker, WorldAtEnd
 
 class Completeness(Checker):
     name = "completeness"
+    promise = "who was subscribed before a publication, and stays, delivers it"
 
     def at_end(self, world: WorldAtEnd) -> None:
         for topic, facts in self.ledger.topics.items():

@@ -7,6 +7,7 @@ from vcubeps.sim.explore.checkers.base import Checker, InputHandlers
 
 class Errors(Checker):
     name = "errors"
+    promise = "no peer raises an exception"
 
     def inputs(self) -> InputHandlers:
         return {"error": self._on_error}

@@ -8,6 +8,7 @@ from vcubeps.sim.explore.checkers.base import Checker, InputHandlers, Ledger, Ou
 
 class FifoReception(Checker):
     name = "fifo_reception"
+    promise = "a source's publications are received in their order"
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(ledger)

@@ -11,6 +11,7 @@ that a repeated subscription message may otherwise undo."""
 
 class Hygiene(Checker):
     name = "hygiene"
+    promise = "a node that left keeps only what a later subscription needs"
 
     def at_end(self, world: WorldAtEnd) -> None:
         for topic, facts in self.ledger.topics.items():

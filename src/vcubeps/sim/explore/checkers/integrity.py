@@ -8,6 +8,7 @@ from vcubeps.sim.explore.checkers.base import Checker, InputHandlers, Ledger, Ou
 
 class Integrity(Checker):
     name = "integrity"
+    promise = "what is delivered was published, once, and is unaltered"
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(ledger)

@@ -20,6 +20,7 @@ from vcubeps.sim.explore.checkers.base import (
 
 class Liveness(Checker):
     name = "liveness"
+    promise = "at rest nothing is left half done"
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(ledger)

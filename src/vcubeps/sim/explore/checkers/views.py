@@ -8,6 +8,7 @@ from vcubeps.sim.explore.checkers.base import Checker, WorldAtEnd, bits
 
 class Views(Checker):
     name = "views"
+    promise = "at rest all members see the same, right members"
 
     def at_end(self, world: WorldAtEnd) -> None:
         for topic, facts in self.ledger.topics.items():
