@@ -53,7 +53,8 @@ def explorer(label: str, faults: frozenset[str], schedules: int) -> None:
     broken = sum(bool(outcome.violations) for outcome in outcomes)
     print(
         f"explorer, {label}: {schedules / seconds:,.0f} schedules and {events / seconds:,.0f} receive calls "
-        f"per CPU second, checkers included ({schedules} schedules of {operations:.0f} operations on {nodes:.1f} nodes on average, {broken} violated)"
+        f"per CPU second, checkers included\n  ({schedules} schedules of {operations:.0f} operations on "
+        f"{nodes:.1f} nodes on average, {broken} violated)"
     )
 
 

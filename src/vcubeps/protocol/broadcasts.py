@@ -12,7 +12,7 @@ from collections import deque
 from vcubeps.cube import cluster
 from vcubeps.protocol.dissemination import ROOT, Dissemination, Task
 from vcubeps.protocol.errors import UsageError
-from vcubeps.protocol.limits import MAX_BATCH_ITEMS, check_payload, check_topic
+from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, check_payload, check_topic
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.messages import Ack, Copy, Publication, Report, Subscription, Unsubscription
 from vcubeps.protocol.outputs import (
@@ -157,7 +157,11 @@ class Broadcasts:
         node, topic, queue = self._node, worker.topic, worker.queue
         assert topic is not None
         items = [first]
+        size = len(first[1])
         while queue and isinstance(queue[0], tuple) and len(items) < MAX_BATCH_ITEMS:
+            size += len(queue[0][1])
+            if size > MAX_BATCH_BYTES:
+                break
             items.append(queue[0])
             queue.popleft()
         counter = items[-1][0]

@@ -13,6 +13,9 @@ MAX_PAYLOAD_BYTES = 1 << 20
 MAX_BATCH_ITEMS = 1024
 """Most publications that may leave as one batch (one tree walk, one barrier, one acknowledgement)."""
 
+MAX_BATCH_BYTES = 4 << 20
+"""Most payload that one batch may carry; room for any single publication."""
+
 COUNTERS_PER_INCARNATION = 1 << 40
 """Counters of incarnation k start at k times this, so a newer incarnation's always exceed an older's."""
 

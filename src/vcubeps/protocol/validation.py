@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
-from vcubeps.protocol.limits import MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES, check_topic
+from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES, check_topic
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
@@ -87,7 +87,7 @@ def _check_publication(node: LocalNode, sender: int, publication: Publication) -
         raise ProtocolViolation(
             sender, f"a batch of {len(items)} items that does not end with its counter {publication.counter}"
         )
-    last = 0
+    last = size = 0
     for counter, payload in items:
         if counter <= last or incarnation_of(counter) != incarnation_of(publication.counter):
             raise ProtocolViolation(sender, f"a batch with counter {counter} after {last}; they must ascend")
@@ -96,6 +96,9 @@ def _check_publication(node: LocalNode, sender: int, publication: Publication) -
                 sender, f"a payload of {len(payload)} bytes; the limit is {MAX_PAYLOAD_BYTES}"
             )
         last = counter
+        size += len(payload)
+    if size > MAX_BATCH_BYTES:
+        raise ProtocolViolation(sender, f"a batch of {size} bytes; the limit is {MAX_BATCH_BYTES}")
     _check_barrier(node, sender, publication.barrier)
 
 

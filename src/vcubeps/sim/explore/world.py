@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from vcubeps.protocol.outputs import Deliver, Output, Restarted, Send, Up
 from vcubeps.sim.explore.checkers import Monitor
@@ -133,6 +133,8 @@ class World:
             try:
                 outputs = peer.receive(sender, message)
             except Exception as error:
+                if trace is not None:
+                    trace.received(self.time, node, sender, message, ())
                 self._fail(node, error)
             if trace is not None:
                 trace.received(self.time, node, sender, message, outputs)
@@ -180,7 +182,7 @@ class World:
             self._trace.noted(self.time, node, label, outputs)
         self._carry_out(node, outputs)
 
-    def _fail(self, node: int, error: Exception) -> None:
+    def _fail(self, node: int, error: Exception) -> NoReturn:
         self.monitor.on_input("error", self.time, node, self._incarnation[node], error)
         raise PeerFailed from error
 
@@ -294,11 +296,11 @@ class World:
     def _crash_silenced(self, node: int) -> None:
         """Crash a node that suspects another falsely so that nobody hears of it from what it sent
         then, while what it did about it afterwards (left the other out) takes effect."""
-        accusation = self._accusation.get(node)
-        if accusation is None:
+        if node not in self._accusation:
             return
         self._crash(node, loss_of_256=0)
-        self._silenced[node] = accusation
+        if node in self._down:
+            self._silenced[node] = self._accusation[node]
 
     def _recover(self, node: int) -> None:
         if node not in self._down:
@@ -326,6 +328,7 @@ class World:
     def _suspect(self, observer: int, target: int) -> None:
         if target in self.live_peers and observer in self.live_peers and observer != target:
             self._report(observer, target, self._incarnation[target])
+            self._accusation[observer] = self._number
 
     def _tell_who_is_down(self, observer: int) -> None:
         for node in self._down:
