@@ -27,7 +27,7 @@ from vcubeps.sim.explore.peers import ALGORITHMS, FAULT_FREE
 from vcubeps.sim.explore.shrink import shrink
 from vcubeps.sim.explore.trace import Trace
 
-SCHEDULES_MAX = 10**9
+SCHEDULES_MAX = 10**7
 JOBS_MAX = 1024
 NODES_DEFAULT = "2-16"
 
@@ -127,6 +127,10 @@ def run(args: argparse.Namespace) -> int:
     allowed = _allowed(args, algorithm)
     if args.replay is not None:
         return _replay(args, allowed, algorithm)
+    if args.no_shrink:
+        raise CommandError(
+            "--no-shrink only makes sense for one schedule: add --replay SEED, or leave it out"
+        )
     result = _campaign(args, allowed, algorithm)
     if args.json:
         print(json.dumps(_as_json(result, algorithm)))
@@ -272,6 +276,10 @@ def _allowed(args: argparse.Namespace, algorithm: str) -> Allowed:
     if faults and algorithm in FAULT_FREE:
         raise CommandError(
             f"--faults {args.faults}: the {algorithm} algorithm is for nodes that do not fail: leave --faults out"
+        )
+    if "recover" in faults and "crash" not in faults:
+        raise CommandError(
+            f"--faults {args.faults}: only who crashed can recover: add crash, or leave recover out"
         )
     missing = faults_needed(only or frozenset()) - faults
     if missing:

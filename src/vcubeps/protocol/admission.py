@@ -29,7 +29,7 @@ class Admission:
     """The comings of nodes, this one's own included."""
 
     __slots__ = (
-        "_asked_back", "_asked_with", "_crashes", "_early", "_hellos", "_node", "_owed", "_replay",
+        "_asked_back", "_asked_with", "_crashes", "_hellos", "_node", "_owed", "_replay",
         "_reported", "_waiting", "_welcomed",
     )  # fmt: skip
 
@@ -49,8 +49,6 @@ class Admission:
         """Node → newest incarnation of it that asked to be let in and has not been yet."""
         self._owed: dict[tuple[int, int], Incarnations] = {}
         """Incarnation of a node whose Hello is not answered yet → the incarnations that it knows of."""
-        self._early: dict[tuple[int, int], list[AnyMessage]] = {}
-        """Messages of incarnations that this node has not let in yet."""
         self._waiting: list[tuple[int, AnyMessage]] = []
         """While booting: messages for later."""
 
@@ -59,8 +57,7 @@ class Admission:
 
     def __len__(self) -> int:
         """Messages kept for later, newcomers not let in yet, and answers owed."""
-        kept = sum(map(len, self._early.values()))
-        return len(self._waiting) + len(self._hellos) + len(self._owed) + kept
+        return len(self._waiting) + len(self._hellos) + len(self._owed)
 
     # -- this node comes back ------------------------------------------------------------------
 
@@ -122,6 +119,8 @@ class Admission:
             self._waiting.append((sender, message))
             return
         for flush in self._crashes.in_order(sender, message):
+            if flush.origin <= node.dead.get(sender, -1):
+                return
             if node.up:
                 self._crashes.on_flush(sender, flush)
                 continue
@@ -209,15 +208,6 @@ class Admission:
             self._crashes.crashed({sender: origin - 1})
         self.welcome_newcomers()
 
-    def keep_early(self, sender: int, message: AnyMessage) -> None:
-        """The sender's incarnation has not been let in yet: keep what it says until then."""
-        self._early.setdefault((sender, message.origin), []).append(message)
-
-    def drop_early_of_the_dead(self) -> None:
-        node = self._node
-        for key in [k for k in self._early if k[1] <= node.dead.get(k[0], -1)]:
-            del self._early[key]
-
     def welcome_newcomers(self) -> None:
         """Let in those whose previous incarnation is dealt with: every known crash is final."""
         self._let_in()
@@ -238,8 +228,6 @@ class Admission:
             node.known[newcomer] = incarnation
             self._crashes.forget_flushes(newcomer)
             self._send_welcome(newcomer, admit=True)
-            for message in self._early.pop((newcomer, incarnation), []):
-                self._replay(newcomer, message)
 
     def _send_welcome(self, destination: int, admit: bool) -> None:
         node = self._node

@@ -12,7 +12,13 @@ from collections import deque
 from vcubeps.cube import cluster
 from vcubeps.protocol.dissemination import ROOT, Dissemination, Task
 from vcubeps.protocol.errors import UsageError
-from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, check_payload, check_topic
+from vcubeps.protocol.limits import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ITEMS,
+    MAX_QUEUED,
+    check_payload,
+    check_topic,
+)
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.messages import Ack, Copy, Publication, Report, Subscription, Unsubscription
 from vcubeps.protocol.outputs import (
@@ -43,13 +49,15 @@ class Worker:
     end and behind a leave that is queued or under way.
     """
 
-    __slots__ = ("current", "gone", "knowledge", "queue", "sent_twice", "topic", "wanted")
+    __slots__ = ("current", "gone", "knowledge", "pumping", "queue", "sent_twice", "topic", "wanted")
 
     def __init__(self) -> None:
         self.wanted = False
         self.queue: deque[Item | _Join | _Leave] = deque()
         self.current: Task | None = None
         """The broadcast under way."""
+        self.pumping = False
+        """`_pump` is at work: a broadcast that ends at once returns to it instead of starting the next."""
         self.topic: Topic | None = None
         self.knowledge: Barrier = {}
         """After a leave: what the next subscription must come after."""
@@ -106,6 +114,7 @@ class Broadcasts:
         self._pump(worker, name)
 
     def unsubscribe(self, name: str) -> None:
+        check_topic(name)
         worker = self.workers.get(name)
         if worker is None or not worker.wanted:
             raise UsageError(f"not subscribed to {name!r}: subscribe before you unsubscribe")
@@ -119,12 +128,17 @@ class Broadcasts:
         self._pump(worker, name)
 
     def publish(self, name: str, payload: bytes) -> None:
+        check_topic(name)
         worker = self.workers.get(name)
         if worker is None or not self.can_publish(name):
             if worker is not None and worker.wanted:
                 raise UsageError(f"cannot publish on {name!r} yet: wait for Subscribed")
             raise UsageError(f"cannot publish on {name!r} without a subscription: subscribe first")
         check_payload(payload)
+        if len(worker.queue) >= MAX_QUEUED:
+            raise UsageError(
+                f"{MAX_QUEUED} publications on {name!r} wait already, which is the limit: wait for Acknowledged"
+            )
         counter = self._node.next_counter()
         self._node.emit(Accepted(name, counter))
         worker.queue.append((counter, payload))
@@ -133,6 +147,9 @@ class Broadcasts:
     # -- own broadcasts ------------------------------------------------------------------------
 
     def _pump(self, worker: Worker, name: str) -> None:
+        if worker.pumping:
+            return
+        worker.pumping = True
         while worker.current is None and worker.queue:
             operation = worker.queue.popleft()
             if type(operation) is _Join:
@@ -142,6 +159,7 @@ class Broadcasts:
             else:
                 assert isinstance(operation, tuple)
                 self._start_publication(worker, operation)
+        worker.pumping = False
 
     def _start_join(self, worker: Worker, name: str) -> None:
         node = self._node
@@ -219,10 +237,11 @@ class Broadcasts:
             worker.sent_twice = True
         worker.gone = 0
         topic.join(task.reports)
-        if not topic.closing:
-            self._node.emit(Subscribed(topic.name, topic.counter))
         topic.take_in_what_came_while_joining()
         topic.purge_dead()
+        topic.phase = Phase.MEMBER
+        if not topic.closing:
+            self._node.emit(Subscribed(topic.name, topic.counter))
         self._release(topic.deliver_all())
 
     def _left(self, worker: Worker, name: str, counter: int) -> None:
@@ -304,7 +323,9 @@ class Broadcasts:
         self._tree.fan_out(task, rest, cluster(me, sender) - 1)
         return task
 
-    def on_ack(self, ack: Ack) -> None:
+    def on_ack(self, sender: int, ack: Ack) -> None:
+        if self._tree.complaint_about(sender, ack):
+            return  # only one kept while booting can get here; the others were refused on arrival
         task = self._tree.acknowledged(ack)
         if task is not None:
             self.settle(task)

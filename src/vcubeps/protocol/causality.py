@@ -119,10 +119,6 @@ class HoldBack:
         queue.append(message)
         return False
 
-    def tail(self, source: int) -> Ordered | None:
-        queue = self.queues.get(source)
-        return queue[-1] if queue else None
-
     def pop(self, source: int) -> Ordered:
         queue = self.queues[source]
         message = queue.popleft()

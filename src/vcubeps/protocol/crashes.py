@@ -33,19 +33,17 @@ class Crashes:
 
     __slots__ = (
         "_ahead", "_broadcasts", "_expected", "_flushed", "_last_publications", "_node",
-        "_on_crash", "_on_final", "_sequence",
+        "_on_final", "_sequence",
     )  # fmt: skip
 
     def __init__(
         self,
         node: LocalNode,
         broadcasts: Broadcasts,
-        on_crash: Callable[[], None],
         on_final: Callable[[], None],
     ) -> None:
         self._node = node
         self._broadcasts = broadcasts
-        self._on_crash = on_crash
         self._on_final = on_final
         self._flushed: dict[int, Incarnations] = {}
         """Node → the crashes that its flushes covered."""
@@ -82,7 +80,6 @@ class Crashes:
             node.send(victim, Fence(node.incarnation, ANY_INCARNATION, incarnation))
         self.flush()
         self._broadcasts.repair()
-        self._on_crash()
         self.try_final()
 
     def declare_dead(self, crashes: Mapping[int, int]) -> None:

@@ -79,9 +79,17 @@ class Dissemination:
     def __len__(self) -> int:
         return len(self._outstanding)
 
-    def child_of(self, hop: int) -> int | None:
-        copy = self._outstanding.get(hop)
-        return None if copy is None else copy.child
+    def complaint_about(self, sender: int, ack: Ack) -> str | None:
+        """What is wrong with an acknowledgement, given the copy that it answers; None if nothing."""
+        copy = self._outstanding.get(ack.hop)
+        if copy is None:
+            return None
+        if copy.child != sender:
+            return f"an acknowledgement of hop {ack.hop}, which went to node {copy.child}"
+        if not ack.reports.keys() <= copy.recipients.keys():
+            strangers = sorted(ack.reports.keys() - copy.recipients.keys())
+            return f"reports of nodes {strangers}, which hop {ack.hop} did not serve"
+        return None
 
     def fan_out(self, task: Task, recipients: Recipients, clusters: int) -> None:
         """Send a copy to the first living recipient of each of this node's clusters 1…`clusters`."""

@@ -16,6 +16,15 @@ MAX_BATCH_ITEMS = 1024
 MAX_BATCH_BYTES = 4 << 20
 """Most payload that one batch may carry; room for any single publication."""
 
+MAX_QUEUED = 1 << 16
+"""Most publications of one topic that may wait for the broadcast under way."""
+
+MAX_INCARNATION = (1 << 22) - 1
+"""A node may come back this many times."""
+
+MAX_STAMP = (1 << 62) - 1
+"""Largest Lamport time."""
+
 COUNTERS_PER_INCARNATION = 1 << 40
 """Counters of incarnation k start at k times this, so a newer incarnation's always exceed an older's."""
 

@@ -18,10 +18,11 @@ from collections.abc import Iterable
 
 from vcubeps.cube import MAX_DIMENSION
 from vcubeps.protocol.admission import Admission
-from vcubeps.protocol.broadcasts import Broadcasts
+from vcubeps.protocol.broadcasts import Broadcasts, Worker
 from vcubeps.protocol.crashes import Crashes, Fenced
 from vcubeps.protocol.dissemination import Dissemination
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
+from vcubeps.protocol.limits import MAX_INCARNATION
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
@@ -61,19 +62,22 @@ class Peer:
 
     def __init__(self, node: int, nodes: Iterable[int], *, incarnation: int = 0) -> None:
         everyone = frozenset(nodes)
-        if not everyone or min(everyone) < 0 or max(everyone) >> MAX_DIMENSION:
+        misplaced = sorted(other for other in everyone if other < 0 or other >> MAX_DIMENSION)
+        if misplaced:
             raise UsageError(
-                f"node ids lie in 0…{(1 << MAX_DIMENSION) - 1}, got {sorted(everyone)[:8]}: renumber the nodes"
+                f"node ids lie in 0…{(1 << MAX_DIMENSION) - 1}, got {misplaced[:8]}: renumber the nodes"
             )
         if node not in everyone:
             raise UsageError(
                 f"node {node} is not one of the {len(everyone)} nodes given: add it, or choose another"
             )
-        if incarnation < 0:
+        if not 0 <= incarnation <= MAX_INCARNATION:
             raise UsageError(
-                f"incarnations count from 0, got {incarnation}: store the last one used, and add 1"
+                f"incarnations lie in 0…{MAX_INCARNATION}, got {incarnation}: store the last one used, and add 1"
             )
         self._create(node, everyone, incarnation, {})
+        if incarnation:
+            self._admission.boot()  # its outputs wait for `start`
 
     def _create(self, me: int, nodes: frozenset[int], incarnation: int, known: Incarnations) -> None:
         self._node = LocalNode(me, nodes, max(nodes).bit_length(), incarnation, known)
@@ -83,7 +87,6 @@ class Peer:
         self._crashes = Crashes(
             self._node,
             self._broadcasts,
-            on_crash=self._admission.drop_early_of_the_dead,
             on_final=self._admission.welcome_newcomers,
         )
         self._admission.attach(self._crashes)
@@ -92,8 +95,6 @@ class Peer:
 
     def start(self) -> list[Output]:
         """Begin; a node that crashed before, under its next incarnation, asks to be let in again."""
-        if not self._node.up:
-            self._admission.boot()
         return self._take_outputs()
 
     def subscribe(self, topic: str) -> list[Output]:
@@ -114,10 +115,8 @@ class Peer:
     def receive(self, sender: int, message: object) -> list[Output]:
         """A message from another node has arrived. Raises ProtocolViolation if it is unsound."""
         sound = check_message(self._node, sender, message)
-        if type(sound) is Ack and self._tree.child_of(sound.hop) not in (None, sender):
-            raise ProtocolViolation(
-                sender, f"an acknowledgement of hop {sound.hop}, which went to another node"
-            )
+        if type(sound) is Ack and (complaint := self._tree.complaint_about(sender, sound)):
+            raise ProtocolViolation(sender, complaint)
         try:
             self._apply(sender, sound)
         except Fenced:
@@ -132,6 +131,10 @@ class Peer:
         local = self._node
         if node not in local.nodes or node == local.me:
             raise UsageError(f"cannot suspect node {node}: name one of the other nodes")
+        if not 0 <= incarnation <= MAX_INCARNATION:
+            raise UsageError(
+                f"incarnations lie in 0…{MAX_INCARNATION}, got {incarnation}: name the one that crashed"
+            )
         if local.dead.get(node, -1) < incarnation:
             try:
                 if local.up:
@@ -194,9 +197,10 @@ class Peer:
     def retained(self, topic: str) -> set[str]:
         """What is kept of a topic that this node is not in: at most what the next subscription needs."""
         worker = self._broadcasts.workers.get(topic)
-        if worker is None or not worker.is_idle():
-            return set() if worker is None else {"subscription"}
-        return {name for name in ("knowledge", "gone", "sent_twice") if getattr(worker, name)}
+        if worker is None:
+            return set()
+        fresh = Worker()
+        return {name for name in Worker.__slots__ if getattr(worker, name) != getattr(fresh, name)}
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -220,7 +224,8 @@ class Peer:
         elif not node.up:
             self._admission.on_message_while_booting(sender, message)
         elif origin > node.known.get(sender, 0):
-            self._admission.keep_early(sender, message)
+            # This node came up without the sender, whose Welcome has been overtaken and will say so.
+            return
         elif isinstance(message, Copy):
             if message.fresh:
                 self._crashes.learn(message.fresh)
@@ -230,10 +235,11 @@ class Peer:
                 node.clock = message.clock
             if message.dead:
                 self._crashes.learn(message.dead)
-            self._broadcasts.on_ack(message)
+            self._broadcasts.on_ack(sender, message)
         else:
             for flush in self._crashes.in_order(sender, message):
-                self._crashes.on_flush(sender, flush)
+                if origin > node.dead.get(sender, -1):  # an earlier one may have told of its crash
+                    self._crashes.on_flush(sender, flush)
 
     def _restart(self) -> None:
         """Declared crashed by others: what this incarnation was is void; go on as the next one."""

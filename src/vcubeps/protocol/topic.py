@@ -191,7 +191,6 @@ class Topic:
                         self.remove(node)
                     self.add(node, report.counter, received=max(report.counter, report.floor))
         self.past.begin(self.node.me)
-        self.phase = Phase.MEMBER
 
     def take_in_what_came_while_joining(self) -> None:
         addressed, self._addressed = self._addressed, set()
@@ -232,7 +231,7 @@ class Topic:
         if self.phase is not Phase.MEMBER or self.closing:
             return released
         holdback = self.holdback
-        sources += holdback.wake(_LOST)
+        sources += holdback.wake(_LOST, *sources)
         while sources:
             source = sources.pop()
             queue = holdback.queues.get(source)
@@ -277,6 +276,7 @@ class Topic:
                 member = members.get(source)
                 if member is not None and member.received < needed:
                     return source
+            # A batch's last counter does for its first: dependencies only name ends of batches.
             if others_pending and source in queues and queues[source][0].counter <= needed:
                 return source
         if depends_on_a_lost_message and not self._cut_passed(message):
@@ -318,7 +318,11 @@ class Topic:
     # -- what others need to know --------------------------------------------------------------
 
     def newest_of_the_dead(self) -> dict[int, Publication]:
-        """Per crashed source the last publication received from it, delivered or not."""
+        """Per crashed source the last publication received from it, delivered or not.
+
+        Also of crashes that are final here: a survivor that flushed to this node alone and then
+        died has left the others no one but this node to get the publication from.
+        """
         newest = self.newest
         if self.phase is Phase.JOINING:
             newest = {}

@@ -1,7 +1,7 @@
 """Whether a message can come from a correct node at all. Pure: looks, and raises or does not.
 
-Types are the wire's business (a decoder checks them); this module checks values and the
-message's place in the tree, before anything is applied.
+Types are the shell's duty: it decodes bytes with a decoder that checks them. This module checks
+values and the message's place in the tree, before anything is applied.
 """
 
 from __future__ import annotations
@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
-from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES, check_topic
+from vcubeps.protocol.limits import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ITEMS,
+    MAX_INCARNATION,
+    MAX_PAYLOAD_BYTES,
+    MAX_STAMP,
+    check_topic,
+)
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
@@ -34,21 +41,23 @@ def check_message(node: LocalNode, sender: int, message: object) -> AnyMessage:
     if type(message) is Copy:
         _check_copy(node, sender, message)
     elif type(message) is Ack:
-        if message.reports or message.dead:
+        if message.reports:
             _check_nodes(node, sender, message.reports, "reports")
-            _check_nodes(node, sender, message.dead, "crashes")
+        _check_crashes(node, sender, message.origin, message.dead)
+        _check_time(sender, message.clock)
     elif type(message) is Flush:
         _check_flush(node, sender, message)
     elif type(message) is Welcome:
-        _check_nodes(node, sender, message.dead, "crashes")
-        _check_nodes(node, sender, message.known, "incarnations")
+        _check_crashes(node, sender, message.origin, message.dead)
+        _check_incarnations(node, sender, message.known)
+        _check_time(sender, message.clock)
     elif type(message) is Hello:
-        _check_nodes(node, sender, message.known, "incarnations")
+        _check_incarnations(node, sender, message.known)
     elif type(message) is not Fence:
         raise ProtocolViolation(sender, f"{type(message).__name__}, which is no message of this protocol")
-    if message.origin < 0 or message.target < ANY_INCARNATION:
+    if not (0 <= message.origin <= MAX_INCARNATION and ANY_INCARNATION <= message.target <= MAX_INCARNATION):
         raise ProtocolViolation(
-            sender, f"incarnations {message.origin} and {message.target}; they count from 0"
+            sender, f"incarnations {message.origin} and {message.target}; they lie in 0…{MAX_INCARNATION}"
         )
     return message
 
@@ -57,25 +66,27 @@ def _check_copy(node: LocalNode, sender: int, copy: Copy) -> None:
     recipients, broadcast, me = copy.recipients, copy.broadcast, node.me
     if me not in recipients:
         raise ProtocolViolation(sender, f"a copy that does not serve node {me}, which received it")
+    outside = (sender ^ me).bit_length() - 1
     if len(recipients) > 1:
         _check_nodes(node, sender, recipients, "recipients")
-        outside = (sender ^ me).bit_length() - 1
         for recipient in recipients:
             if (recipient ^ me) >> outside:
                 raise ProtocolViolation(
                     sender, f"a copy for node {recipient}, which is not in the subtree of node {me}"
                 )
-    if copy.fresh:
-        _check_nodes(node, sender, copy.fresh, "crashes")
+    _check_crashes(node, sender, copy.origin, copy.fresh)
     if type(broadcast) is Publication:
         _check_publication(node, sender, broadcast)
     elif type(broadcast) is Unsubscription:
-        _check_barrier(node, sender, broadcast.barrier)
+        _check_barrier(node, sender, broadcast.source, broadcast.barrier)
+        _check_time(sender, broadcast.stamp)
     elif type(broadcast) is not Subscription:
         raise ProtocolViolation(sender, f"a copy of {type(broadcast).__name__}, which cannot be broadcast")
     source = broadcast.source
-    if source not in node.nodes or source == me:
-        raise ProtocolViolation(sender, f"a broadcast of source {source} to node {me}")
+    if source not in node.nodes or not (source ^ me) >> outside:
+        raise ProtocolViolation(
+            sender, f"a broadcast of source {source}, which is not a node outside the subtree of node {me}"
+        )
     if broadcast.counter < 1:
         raise ProtocolViolation(sender, f"counter {broadcast.counter}; counters start at 1")
     _check_name(sender, broadcast.topic)
@@ -99,21 +110,23 @@ def _check_publication(node: LocalNode, sender: int, publication: Publication) -
         size += len(payload)
     if size > MAX_BATCH_BYTES:
         raise ProtocolViolation(sender, f"a batch of {size} bytes; the limit is {MAX_BATCH_BYTES}")
-    _check_barrier(node, sender, publication.barrier)
+    _check_barrier(node, sender, publication.source, publication.barrier)
+    _check_time(sender, publication.stamp)
 
 
-def _check_barrier(node: LocalNode, sender: int, barrier: dict[int, int]) -> None:
+def _check_barrier(node: LocalNode, sender: int, source: int, barrier: dict[int, int]) -> None:
     if not barrier:
         return
     _check_nodes(node, sender, barrier, "dependencies")
-    if barrier.get(node.me, 0) > node.counter:
+    # Only its source can be blamed: those who relay it do not know what this node has published.
+    if barrier.get(node.me, 0) > node.counter and sender == source:
         raise ProtocolViolation(
             sender, f"a dependency on publication {barrier[node.me]} of node {node.me}, which it has not made"
         )
 
 
 def _check_flush(node: LocalNode, sender: int, flush: Flush) -> None:
-    _check_nodes(node, sender, flush.dead, "crashes")
+    _check_crashes(node, sender, flush.origin, flush.dead)
     if flush.sequence < 1:
         raise ProtocolViolation(sender, f"flush number {flush.sequence}; they count from 1")
     for name, held in flush.held.items():
@@ -127,6 +140,26 @@ def _check_flush(node: LocalNode, sender: int, flush: Flush) -> None:
             _check_publication(node, sender, publication)
     for name in flush.subscriptions:
         _check_name(sender, name)
+
+
+def _check_crashes(node: LocalNode, sender: int, origin: int, crashes: dict[int, int]) -> None:
+    if not crashes:
+        return
+    _check_incarnations(node, sender, crashes)
+    if crashes.get(sender, -1) >= origin:
+        raise ProtocolViolation(sender, f"news of its own crash as incarnation {crashes[sender]}")
+
+
+def _check_incarnations(node: LocalNode, sender: int, incarnations: dict[int, int]) -> None:
+    _check_nodes(node, sender, incarnations, "incarnations")
+    for incarnation in incarnations.values():
+        if not 0 <= incarnation <= MAX_INCARNATION:
+            raise ProtocolViolation(sender, f"incarnation {incarnation}; they lie in 0…{MAX_INCARNATION}")
+
+
+def _check_time(sender: int, stamp: int) -> None:
+    if not 0 <= stamp <= MAX_STAMP:
+        raise ProtocolViolation(sender, f"Lamport time {stamp}; it lies in 0…{MAX_STAMP}")
 
 
 def _check_nodes(node: LocalNode, sender: int, named: Mapping[int, object], what: str) -> None:

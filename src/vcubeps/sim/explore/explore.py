@@ -7,6 +7,7 @@ replays a schedule, and a campaign's result does not depend on how many processe
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -120,5 +121,8 @@ def _map(
     if jobs == 1 or len(chunks) <= 1:
         yield from map(run_chunk, chunks)
         return
-    with multiprocessing.get_context("spawn").Pool(min(jobs, len(chunks))) as pool:
+    # An interrupt is the parent's business, which ends the workers.
+    ignore_interrupt = (signal.SIGINT, signal.SIG_IGN)
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(min(jobs, len(chunks)), signal.signal, ignore_interrupt) as pool:
         yield from pool.imap(run_chunk, chunks)

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
+from vcubeps.protocol.messages import (
+    Ack,
+    Broadcast,
+    Copy,
+    Fence,
+    Flush,
+    Hello,
+    Publication,
+    Report,
+    Unsubscription,
+    Welcome,
+)
 from vcubeps.protocol.outputs import (
     Accepted,
     Acknowledged,
@@ -44,8 +57,60 @@ class Trace:
 
 
 def show_message(message: object) -> str:
+    match message:
+        case Copy(hop=hop, broadcast=broadcast, recipients=recipients, fresh=fresh):
+            to = " ".join(map(str, recipients))
+            return f"{_show_broadcast(broadcast)} for {to} (hop {_count(hop)}{_dead(fresh)})"
+        case Ack(hop=hop, reports=reports, repaired=repaired, dead=dead, clock=clock):
+            told = "".join(f", {node} {_show_report(report)}" for node, report in reports.items())
+            again = ", sent again" if repaired else ""
+            return f"ACK hop {_count(hop)}{told}{again}{_dead(dead)}, clock {clock}"
+        case Flush(sequence=sequence, dead=dead, held=held, subscriptions=subscriptions):
+            holds = "".join(
+                f", holds {topic} {source}:{_count(publication.counter)}"
+                for topic, of_the_dead in held.items()
+                for source, publication in of_the_dead.items()
+            )
+            topics = "".join(
+                f", in {topic} @{_count(counter)} to {_count(last)}"
+                for topic, (counter, last) in subscriptions.items()
+            )
+            return f"FLUSH {sequence}{_dead(dead)}{holds}{topics}"
+        case Hello(origin=origin, known=known):
+            return f"HELLO as {origin}, knows {_barrier(known)}"
+        case Welcome(origin=origin, target=target, dead=dead, known=known, admit=admit):
+            return f"WELCOME {target} from {origin}{' ADMIT' if admit else ''}, knows {_barrier(known)}{_dead(dead)}"
+        case Fence(incarnation=incarnation):
+            return f"FENCE {incarnation}"
     text = repr(message)
     return text if len(text) <= MESSAGE_CHARACTERS_MAX else text[: MESSAGE_CHARACTERS_MAX - 1] + "…"
+
+
+def _show_broadcast(broadcast: Broadcast) -> str:
+    name = f"{broadcast.topic} {broadcast.source}:{_count(broadcast.counter)}"
+    match broadcast:
+        case Publication(items=items, barrier=barrier):
+            batch = f" ×{len(items)}" if len(items) > 1 else ""
+            return f"PUB {name}{batch} after {_barrier(barrier)}"
+        case Unsubscription(barrier=barrier):
+            return f"UNS {name} after {_barrier(barrier)}"
+    return f"SUB {name}"
+
+
+def _show_report(report: Report) -> str:
+    if not report.is_member:
+        return f"left by {_count(report.counter)}"
+    return f"@{_count(report.counter)} floor {_count(report.floor)}"
+
+
+def _dead(dead: dict[int, int]) -> str:
+    return f", dead {_barrier(dead)}" if dead else ""
+
+
+def _count(counter: int) -> str:
+    """A counter or hop, after the incarnation that gave it out unless that is the first."""
+    incarnation, within = divmod(counter, COUNTERS_PER_INCARNATION)
+    return f"{incarnation}/{within}" if incarnation else str(within)
 
 
 def show_outputs(outputs: Iterable[Output]) -> str:
@@ -64,17 +129,17 @@ def show_outputs(outputs: Iterable[Output]) -> str:
 def show_output(output: Output) -> str:
     match output:
         case Accepted(topic=topic, counter=counter):
-            return f"accepted {topic} {counter}"
+            return f"accepted {topic} {_count(counter)}"
         case Started(topic=topic, items=items, barrier=barrier):
             return f"STARTED {topic} {_counters(items)} after {_barrier(barrier)}"
         case Acknowledged(topic=topic, counter=counter):
-            return f"acknowledged {topic} {counter}"
+            return f"acknowledged {topic} {_count(counter)}"
         case Received(topic=topic, source=source, counters=counters):
-            return f"received {topic} {source}:{','.join(map(str, counters))}"
+            return f"received {topic} {source}:{','.join(map(_count, counters))}"
         case Deliver(topic=topic, source=source, items=items, after=after):
             return f"DELIVER {topic} {source}:{_counters(items)} after {_barrier(after)}"
         case Subscribed(topic=topic, counter=counter):
-            return f"SUBSCRIBED {topic} @{counter}"
+            return f"SUBSCRIBED {topic} @{_count(counter)}"
         case Unsubscribed(topic=topic):
             return f"UNSUBSCRIBED {topic}"
         case MemberJoined(topic=topic, node=node):
@@ -89,8 +154,8 @@ def show_output(output: Output) -> str:
 
 
 def _counters(items: Iterable[tuple[int, bytes]]) -> str:
-    return ",".join(str(counter) for counter, _ in items)
+    return ",".join(_count(counter) for counter, _ in items)
 
 
 def _barrier(barrier: dict[int, int]) -> str:
-    return "{" + " ".join(f"{source}:{barrier[source]}" for source in sorted(barrier)) + "}"
+    return "{" + " ".join(f"{source}:{_count(barrier[source])}" for source in sorted(barrier)) + "}"
