@@ -293,14 +293,14 @@ class Broadcasts:
             topic = worker.topic
             if topic is None:
                 if worker.gone:
-                    task.add_report(node.me, Report(worker.gone, 0, is_member=False))
+                    task.reports[node.me] = Report(worker.gone, 0, is_member=False)
             elif not node.is_of_the_dead(source, counter):
                 if topic.phase is Phase.LEAVING:
-                    task.add_report(node.me, Report(topic.counter, topic.last_publication, is_member=False))
+                    task.reports[node.me] = Report(topic.counter, topic.last_publication, is_member=False)
                 else:
                     report = topic.admit(source, counter)
                     if report is not None:
-                        task.add_report(node.me, report)
+                        task.reports[node.me] = report
                     self._release(topic.deliver_all())
         self._forward(sender, copy, task)
         self.settle(task)

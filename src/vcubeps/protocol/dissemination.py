@@ -42,18 +42,10 @@ class Task:
         self.held = False
         """A leave that cannot take effect here yet."""
         self.reports: dict[int, Report] = {}
+        """Of a SUB, by node. Nobody reports twice: subtrees are disjoint, and what a dead child had gathered
+        died with it."""
         self.repaired = False
         self.finished = False
-
-    def add_report(self, node: int, report: Report) -> None:
-        """The newer subscription wins; of the same one, a leave wins and the higher floor counts."""
-        mine = self.reports.get(node)
-        if mine is None or report.counter > mine.counter:
-            self.reports[node] = report
-        elif report.counter == mine.counter:
-            self.reports[node] = Report(
-                report.counter, max(report.floor, mine.floor), report.is_member and mine.is_member
-            )
 
 
 class _Outstanding:
@@ -124,8 +116,7 @@ class Dissemination:
             return None
         task = copy.task
         task.waiting.discard(ack.hop)
-        for node, report in ack.reports.items():
-            task.add_report(node, report)
+        task.reports.update(ack.reports)
         task.repaired = task.repaired or ack.repaired
         return task
 

@@ -28,13 +28,19 @@ MAX_STAMP = (1 << 62) - 1
 COUNTERS_PER_INCARNATION = 1 << 40
 """Counters of incarnation k start at k times this, so a newer incarnation's always exceed an older's."""
 
+MAX_COUNTER = (MAX_INCARNATION + 1) * COUNTERS_PER_INCARNATION - 1
+"""Largest counter of the largest incarnation."""
+
 
 def check_topic(topic: object) -> None:
-    if isinstance(topic, str) and 0 < len(topic) <= MAX_TOPIC_BYTES // 4:
-        return  # no character takes more than four bytes
+    if isinstance(topic, str) and topic.isascii() and 0 < len(topic) <= MAX_TOPIC_BYTES:
+        return
     if not isinstance(topic, str) or not topic:
         raise UsageError(f"a topic is a non-empty string, got {topic!r}: name the topic")
-    size = len(topic.encode("utf-8", "surrogatepass"))
+    try:
+        size = len(topic.encode())
+    except UnicodeEncodeError:
+        raise UsageError(f"topic {topic[:20]!r} is not valid Unicode: remove the lone surrogate") from None
     if size > MAX_TOPIC_BYTES:
         raise UsageError(
             f"topic {topic[:20]!r}… has {size} bytes, the limit is {MAX_TOPIC_BYTES}: use a shorter name"

@@ -12,6 +12,7 @@ from vcubeps.protocol.errors import ProtocolViolation, UsageError
 from vcubeps.protocol.limits import (
     MAX_BATCH_BYTES,
     MAX_BATCH_ITEMS,
+    MAX_COUNTER,
     MAX_INCARNATION,
     MAX_PAYLOAD_BYTES,
     MAX_STAMP,
@@ -26,6 +27,7 @@ from vcubeps.protocol.messages import (
     Fence,
     Flush,
     Hello,
+    Message,
     Publication,
     Subscription,
     Unsubscription,
@@ -38,11 +40,20 @@ def check_message(node: LocalNode, sender: int, message: object) -> AnyMessage:
     """`message` itself, if it is sound."""
     if sender not in node.nodes or sender == node.me:
         raise ProtocolViolation(sender, f"a message, but only the other nodes of {_brief(node.nodes)} may")
+    if not isinstance(message, Message):
+        raise ProtocolViolation(sender, f"{type(message).__name__}, which is no message of this protocol")
+    if not (0 <= message.origin <= MAX_INCARNATION and ANY_INCARNATION <= message.target <= MAX_INCARNATION):
+        raise ProtocolViolation(
+            sender, f"incarnations {message.origin} and {message.target}; they lie in 0…{MAX_INCARNATION}"
+        )
     if type(message) is Copy:
         _check_copy(node, sender, message)
     elif type(message) is Ack:
         if message.reports:
             _check_nodes(node, sender, message.reports, "reports")
+            for report in message.reports.values():
+                _check_counter(sender, report.counter)
+                _check_counter(sender, report.floor)
         _check_crashes(node, sender, message.origin, message.dead)
         _check_time(sender, message.clock)
     elif type(message) is Flush:
@@ -55,10 +66,6 @@ def check_message(node: LocalNode, sender: int, message: object) -> AnyMessage:
         _check_incarnations(node, sender, message.known)
     elif type(message) is not Fence:
         raise ProtocolViolation(sender, f"{type(message).__name__}, which is no message of this protocol")
-    if not (0 <= message.origin <= MAX_INCARNATION and ANY_INCARNATION <= message.target <= MAX_INCARNATION):
-        raise ProtocolViolation(
-            sender, f"incarnations {message.origin} and {message.target}; they lie in 0…{MAX_INCARNATION}"
-        )
     return message
 
 
@@ -66,6 +73,10 @@ def _check_copy(node: LocalNode, sender: int, copy: Copy) -> None:
     recipients, broadcast, me = copy.recipients, copy.broadcast, node.me
     if me not in recipients:
         raise ProtocolViolation(sender, f"a copy that does not serve node {me}, which received it")
+    largest_mark = MAX_INCARNATION if type(broadcast) is Subscription else MAX_COUNTER
+    for mark in recipients.values():
+        if not 0 <= mark <= largest_mark:
+            raise ProtocolViolation(sender, f"a recipient marked {mark}; marks lie in 0…{largest_mark}")
     outside = (sender ^ me).bit_length() - 1
     if len(recipients) > 1:
         _check_nodes(node, sender, recipients, "recipients")
@@ -87,8 +98,7 @@ def _check_copy(node: LocalNode, sender: int, copy: Copy) -> None:
         raise ProtocolViolation(
             sender, f"a broadcast of source {source}, which is not a node outside the subtree of node {me}"
         )
-    if broadcast.counter < 1:
-        raise ProtocolViolation(sender, f"counter {broadcast.counter}; counters start at 1")
+    _check_counter(sender, broadcast.counter, smallest=1)
     _check_name(sender, broadcast.topic)
 
 
@@ -155,6 +165,11 @@ def _check_incarnations(node: LocalNode, sender: int, incarnations: dict[int, in
     for incarnation in incarnations.values():
         if not 0 <= incarnation <= MAX_INCARNATION:
             raise ProtocolViolation(sender, f"incarnation {incarnation}; they lie in 0…{MAX_INCARNATION}")
+
+
+def _check_counter(sender: int, counter: int, smallest: int = 0) -> None:
+    if not smallest <= counter <= MAX_COUNTER:
+        raise ProtocolViolation(sender, f"counter {counter}; counters lie in {smallest}…{MAX_COUNTER}")
 
 
 def _check_time(sender: int, stamp: int) -> None:

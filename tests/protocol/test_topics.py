@@ -1,0 +1,548 @@
+"""One topic's life at a node: joining, publishing in batches, leaving, joining again; and that topics are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from snapshots import snapshot
+from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES
+from vcubeps.protocol.messages import Copy, Publication, Subscription, Unsubscription
+from vcubeps.protocol.outputs import (
+    Accepted,
+    Acknowledged,
+    Deliver,
+    MemberJoined,
+    MemberLeft,
+    Output,
+    Send,
+    Subscribed,
+    Unsubscribed,
+)
+from vcubeps.protocol.peer import Peer
+from wire import Wire
+
+T = "t"
+U = "u"
+
+
+def members_of(nodes: Iterable[int], among: Iterable[int] | None = None) -> Wire:
+    """A wire whose `nodes` are subscribed to T; `among` are all its nodes, if there are others."""
+    members = list(nodes)
+    wire = Wire(Peer, members if among is None else among)
+    for node in members:
+        wire.subscribe(node, T)
+        wire.run()
+    return wire
+
+
+def sent(wire: Wire, node: int, kind: type) -> list[Any]:
+    """The broadcasts of this kind that `node` put on the wire, one per copy."""
+    copies = [o.message for o in wire.outputs[node] if isinstance(o, Send) and isinstance(o.message, Copy)]
+    return [copy.broadcast for copy in copies if isinstance(copy.broadcast, kind)]
+
+
+def only(outputs: Iterable[Output], *kinds: type[Output]) -> list[Output]:
+    return [output for output in outputs if isinstance(output, kinds)]
+
+
+# Batches.
+
+
+def three_while_one_is_under_way() -> Wire:
+    wire = members_of(range(2))
+    for payload in (b"1", b"2", b"3", b"4"):
+        wire.publish(0, T, payload)
+    return wire
+
+
+def test_first_publication_leaves_at_once_and_alone() -> None:
+    wire = three_while_one_is_under_way()
+
+    [publication] = sent(wire, 0, Publication)
+
+    assert publication.items == ((2, b"1"),)
+
+
+def test_what_is_published_while_a_broadcast_is_under_way_leaves_as_one_batch() -> None:
+    wire = three_while_one_is_under_way()
+
+    wire.run()
+
+    [_, batch] = sent(wire, 0, Publication)
+    assert batch.items == ((3, b"2"), (4, b"3"), (5, b"4"))
+    assert batch.counter == 5
+    assert batch.barrier == {0: 2}
+
+
+def test_batch_is_acknowledged_once_with_its_last_counter() -> None:
+    wire = three_while_one_is_under_way()
+
+    wire.run()
+
+    assert only(wire.outputs[0], Acknowledged) == [Acknowledged(T, 2), Acknowledged(T, 5)]
+
+
+def test_batch_is_delivered_in_one_piece_and_in_order() -> None:
+    wire = three_while_one_is_under_way()
+
+    wire.run()
+
+    batch = Deliver(T, 0, ((3, b"2"), (4, b"3"), (5, b"4")), after={0: 2})
+    assert only(wire.outputs[1], Deliver)[-1] == batch
+    assert only(wire.outputs[0], Deliver)[-1] == batch
+
+
+def test_every_publication_is_accepted_at_once_with_a_counter_of_its_own() -> None:
+    wire = three_while_one_is_under_way()
+
+    assert only(wire.outputs[0], Accepted) == [Accepted(T, counter) for counter in (2, 3, 4, 5)]
+
+
+def test_batch_beyond_the_limit_is_split() -> None:
+    wire = members_of(range(2))
+    wire.publish(0, T, b"first")
+    for _ in range(MAX_BATCH_ITEMS + 1):
+        wire.publish(0, T, b"")
+
+    wire.run()
+
+    assert [len(batch.items) for batch in sent(wire, 0, Publication)] == [1, MAX_BATCH_ITEMS, 1]
+    assert len(wire.delivered[1]) == MAX_BATCH_ITEMS + 2
+
+
+def test_batch_beyond_the_limit_of_bytes_is_split() -> None:
+    wire = members_of(range(2))
+    fitting = MAX_BATCH_BYTES // MAX_PAYLOAD_BYTES
+    wire.publish(0, T, b"first")
+    for _ in range(fitting + 1):
+        wire.publish(0, T, bytes(MAX_PAYLOAD_BYTES))
+
+    wire.run()
+
+    assert [len(batch.items) for batch in sent(wire, 0, Publication)] == [1, fitting, 1]
+
+
+def test_leave_waits_for_the_publications_before_it() -> None:
+    wire = three_while_one_is_under_way()
+
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    assert [payload for _, payload in wire.delivered[1]] == [b"1", b"2", b"3", b"4"]
+    assert wire.outputs[0][-1] == Unsubscribed(T)
+
+
+# Topics are apart.
+
+
+def test_publication_reaches_only_the_members_of_its_topic() -> None:
+    wire = members_of([0, 1], among=range(4))
+    for node in (0, 2):
+        wire.subscribe(node, U)
+        wire.run()
+
+    wire.publish(0, U, b"m")
+    wire.run()
+
+    assert wire.delivered == {0: [(0, b"m")], 2: [(0, b"m")]}
+
+
+def test_broadcast_under_way_on_one_topic_does_not_delay_another() -> None:
+    wire = members_of([0, 1], among=range(3))
+    for node in (0, 2):
+        wire.subscribe(node, U)
+        wire.run()
+    wire.hold(1, 0)
+    wire.publish(0, T, b"not acknowledged")
+    wire.run()
+
+    wire.publish(0, U, b"m")
+    wire.run()
+
+    assert Acknowledged(T, 3) not in wire.outputs[0]
+    assert wire.outputs[0][-1] == Acknowledged(U, 4)
+
+
+def test_barrier_names_nothing_of_another_topic() -> None:
+    wire = members_of(range(2))
+    for node in range(2):
+        wire.subscribe(node, U)
+        wire.run()
+    wire.publish(1, T, b"cause?")
+    wire.run()
+
+    wire.publish(0, U, b"m")
+
+    assert wire.started[0][0].barrier == {}
+
+
+def test_pending_publication_of_one_topic_does_not_block_another() -> None:
+    """2 waits for m of 0 on T; what 1 publishes on U comes through."""
+    wire = members_of([0, 1, 2])
+    for node in (1, 2):
+        wire.subscribe(node, U)
+        wire.run()
+    wire.hold(0, 2)
+    wire.publish(0, T, b"m")
+    wire.run()
+    wire.publish(1, T, b"after m")
+    wire.run()
+    assert wire.delivered[2] == []
+
+    wire.publish(1, U, b"other")
+    wire.run()
+
+    assert wire.delivered[2] == [(1, b"other")]
+
+
+def test_leaving_one_topic_leaves_the_other_as_it_is() -> None:
+    wire = members_of(range(2))
+    for node in range(2):
+        wire.subscribe(node, U)
+        wire.run()
+
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    assert set(wire.peers[1].members(T)) == {1}
+    assert set(wire.peers[1].members(U)) == {0, 1}
+
+
+# Views.
+
+
+def test_member_joined_is_emitted_to_those_who_are_in() -> None:
+    wire = members_of([0, 1], among=range(4))
+
+    wire.subscribe(2, T)
+    wire.run()
+
+    assert wire.outputs[0].count(MemberJoined(T, 2)) == 1
+    assert wire.outputs[1].count(MemberJoined(T, 2)) == 1
+    assert only(wire.outputs[3], MemberJoined) == []
+
+
+def test_joiner_finds_the_members_in_its_view_without_being_told_one_by_one() -> None:
+    wire = members_of([0, 1], among=range(4))
+
+    wire.subscribe(2, T)
+    wire.run()
+
+    assert wire.peers[2].members(T) == {0: 1, 1: 1, 2: 1}
+    assert only(wire.outputs[2], MemberJoined) == []
+
+
+def test_member_left_is_emitted_to_those_who_stay() -> None:
+    wire = members_of(range(3))
+
+    wire.unsubscribe(2, T)
+    wire.run()
+
+    assert wire.outputs[0].count(MemberLeft(T, 2)) == 1
+    assert wire.outputs[1].count(MemberLeft(T, 2)) == 1
+    assert only(wire.outputs[2], MemberLeft) == []
+
+
+def test_leave_takes_effect_after_what_the_leaver_published() -> None:
+    """At 2 the publication waits for m, which is slow, and so the leave waits too, and its acknowledgement."""
+    wire = members_of(range(4))
+    wire.hold(0, 2)
+    wire.publish(0, T, b"m")
+    wire.run()
+    wire.publish(1, T, b"after m")
+    wire.unsubscribe(1, T)
+    wire.run()
+    assert MemberLeft(T, 1) in wire.outputs[0]
+    assert 1 in wire.peers[2].members(T)
+    assert Unsubscribed(T) not in wire.outputs[1]
+
+    wire.release(0, 2)
+    wire.run()
+
+    happened = only(wire.outputs[2], Deliver, MemberLeft)
+    assert [type(output).__name__ for output in happened] == ["Deliver", "Deliver", "MemberLeft"]
+    assert wire.outputs[1][-1] == Unsubscribed(T)
+
+
+def test_relay_acknowledges_a_leave_only_when_it_has_taken_effect_there_too() -> None:
+    """1's leave goes through 3, which lacks m, to 2, which has it."""
+    wire = members_of(range(4))
+    wire.hold(2, 3, only=lambda message: isinstance(message, Copy))
+    wire.publish(0, T, b"m")
+    wire.run()
+
+    wire.publish(1, T, b"after m")
+    wire.unsubscribe(1, T)
+    wire.run()
+
+    assert MemberLeft(T, 1) in wire.outputs[2]
+    assert 1 in wire.peers[3].members(T)
+    assert Unsubscribed(T) not in wire.outputs[1]
+
+
+# Leaving, and joining again.
+
+
+def test_rejoin_waits_for_its_own_leave() -> None:
+    wire = members_of(range(2))
+    wire.unsubscribe(0, T)
+    wire.subscribe(0, T)
+    assert len(sent(wire, 0, Subscription)) == 1
+    assert len(sent(wire, 0, Unsubscription)) == 1
+
+    wire.run()
+
+    assert wire.outputs[0].index(Unsubscribed(T)) < wire.outputs[0].index(Subscribed(T, 3))
+    assert wire.peers[1].members(T) == {0: 3, 1: 1}
+
+
+def test_rejoined_node_gets_what_is_published_after() -> None:
+    wire = members_of(range(2))
+    wire.unsubscribe(0, T)
+    wire.subscribe(0, T)
+    wire.run()
+
+    wire.publish(1, T, b"m")
+    wire.run()
+
+    assert wire.delivered[0] == [(1, b"m")]
+
+
+def test_unsubscribe_before_subscribed_leaves_no_one_behind_in_the_views() -> None:
+    wire = members_of([1], among=range(2))
+    wire.subscribe(0, T)
+    wire.unsubscribe(0, T)
+
+    wire.run()
+
+    assert set(wire.peers[1].members(T)) == {1}
+    assert only(wire.outputs[0], Subscribed) == []
+    assert wire.outputs[0][-1] == Unsubscribed(T)
+
+
+def test_unsubscribe_before_subscribed_delivers_nothing_of_what_came_meanwhile() -> None:
+    wire = members_of([1, 2], among=range(4))
+    wire.hold(2, 0)
+    wire.subscribe(0, T)
+    wire.run()
+    wire.publish(1, T, b"m")
+    wire.run()
+    wire.unsubscribe(0, T)
+
+    wire.release(2, 0)
+    wire.run()
+
+    assert wire.delivered[0] == []
+    assert wire.delivered[2] == [(1, b"m")]
+
+
+def test_unsubscribe_drops_a_join_that_is_only_queued() -> None:
+    wire = members_of(range(2))
+    wire.unsubscribe(0, T)
+    wire.subscribe(0, T)
+
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    assert len(sent(wire, 0, Subscription)) == 1
+    assert set(wire.peers[1].members(T)) == {1}
+    assert not wire.peers[0].can_unsubscribe(T)
+
+
+def test_nothing_is_delivered_after_unsubscribe_returned() -> None:
+    """A publication is pending, another arrives, and the node's own last one has not started."""
+    wire = members_of(range(4))
+    wire.hold(0, 2)
+    wire.publish(0, T, b"slow")
+    wire.run()
+    wire.publish(1, T, b"pending at 2")
+    wire.run()
+    wire.publish(2, T, b"own")
+    wire.publish(2, T, b"own, queued")
+    already = list(wire.delivered[2])
+
+    wire.unsubscribe(2, T)
+    wire.release(0, 2)
+    wire.run()
+
+    assert already == [(2, b"own")]
+    assert wire.delivered[2] == already
+    assert wire.delivered[0][-1] == (2, b"own, queued")
+
+
+# What is kept of a topic after leaving.
+
+
+def test_nothing_is_kept_of_a_topic_on_which_nothing_was_published() -> None:
+    wire = members_of(range(4))
+
+    wire.unsubscribe(0, T)
+    assert wire.peers[0].retained(T) != set()
+    wire.run()
+
+    assert wire.peers[0].retained(T) == set()
+
+
+def test_not_even_the_name_is_kept_of_a_topic_on_which_nothing_was_published() -> None:
+    wire = members_of(range(4))
+    name = "a room that nobody will enter again"
+    wire.subscribe(0, name)
+    wire.run()
+    assert name in repr(snapshot(wire.peers[0]))
+
+    wire.unsubscribe(0, name)
+    wire.run()
+
+    assert name not in repr(snapshot(wire.peers[0]))
+
+
+@pytest.mark.parametrize("source", [0, 1], ids=["itself", "another"])
+def test_knowledge_of_publications_is_kept_for_the_next_subscription(source: int) -> None:
+    wire = members_of(range(4))
+    wire.publish(source, T, b"m")
+    wire.run()
+
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    assert wire.peers[0].retained(T) == {"knowledge"}
+
+
+def test_the_next_subscription_uses_the_knowledge_up() -> None:
+    wire = members_of(range(2))
+    wire.publish(1, T, b"m")
+    wire.run()
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    wire.subscribe(0, T)
+    wire.run()
+    wire.publish(0, T, b"n")
+
+    assert wire.started[0][0].barrier == {1: 2}
+
+
+def test_what_was_delivered_before_a_leave_is_in_the_barrier_after_the_rejoin() -> None:
+    """Also if its source, which would otherwise tell, has left meanwhile."""
+    wire = members_of(range(3))
+    wire.publish(1, T, b"m")
+    wire.run()
+    wire.unsubscribe(0, T)
+    wire.run()
+    wire.unsubscribe(1, T)
+    wire.run()
+
+    wire.subscribe(0, T)
+    wire.run()
+    wire.publish(0, T, b"n")
+
+    assert wire.started[0][0].barrier == {1: 2}
+
+
+def test_leave_of_a_subscription_that_a_crash_had_sent_again_is_remembered() -> None:
+    """A stale copy of such a SUB may turn up somewhere; who subscribes later is told that it is void."""
+    wire = members_of([1], among=range(8))
+    wire.subscribe(0, T)
+    wire.crash(4)
+    for observer in sorted(wire.peers):
+        wire.suspect(observer, 4, 0)
+    wire.run()
+
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    assert wire.peers[0].retained(T) == {"gone"}
+
+
+# Barriers after a join.
+
+
+def test_barrier_after_a_join_is_empty_if_nobody_ever_published() -> None:
+    wire = members_of(range(8))
+    for node in (3, 5):
+        wire.unsubscribe(node, T)
+        wire.subscribe(node, T)
+        wire.run()
+
+    wire.publish(5, T, b"m")
+
+    assert wire.started[5][0].barrier == {}
+
+
+def test_barrier_after_a_join_names_the_last_publication_of_each_member() -> None:
+    wire = members_of([0, 1, 2], among=range(4))
+    for payload in (b"1", b"2"):
+        wire.publish(0, T, payload)
+        wire.run()
+    wire.publish(1, T, b"3")
+    wire.run()
+
+    wire.subscribe(3, T)
+    wire.run()
+    wire.publish(3, T, b"m")
+
+    assert wire.started[3][0].barrier == {0: 3, 1: 2}
+
+
+def test_barrier_shrinks_to_what_is_new_after_the_first_publication() -> None:
+    wire = members_of([0, 1, 2], among=range(4))
+    for node in (0, 1, 2):
+        wire.publish(node, T, b"before")
+        wire.run()
+    wire.subscribe(3, T)
+    wire.run()
+    for payload in (b"1", b"2"):
+        wire.publish(3, T, payload)
+        wire.run()
+
+    assert wire.started[3][0].barrier == {0: 2, 1: 2, 2: 2}
+    assert wire.started[3][1].barrier == {3: 2}
+
+
+# Determinism.
+
+
+def everything_happens(wire: Wire) -> bytes:
+    """All outputs of a run with two topics, batches, a leave, a rejoin, a crash and a recovery, as bytes."""
+    first, second, third, fourth = wire.nodes
+    for topic in (T, U):
+        for node in wire.nodes:
+            wire.subscribe(node, topic)
+    wire.run()
+    for payload in (b"1", b"2", b"3"):
+        wire.publish(first, T, payload)
+        wire.publish(second, T, payload)
+        wire.publish(second, U, payload)
+    wire.unsubscribe(third, T)
+    wire.subscribe(third, T)
+    wire.run()
+    wire.publish(fourth, U, b"4")
+    wire.crash(fourth)
+    wire.suspect(first, fourth, 0)
+    wire.run()
+    wire.recover(fourth)
+    wire.run()
+    wire.subscribe(fourth, T)
+    wire.publish_when_allowed(fourth, T, b"5")
+    wire.run()
+    assert wire.delivered[third][-1] == (fourth, b"5")
+    return msgspec.msgpack.encode([(node, type(event).__name__, event) for node, event in wire.log])
+
+
+def test_same_inputs_give_the_same_outputs_byte_for_byte() -> None:
+    runs = {everything_happens(Wire(Peer, range(4))) for _ in range(2)}
+
+    assert len(runs) == 1
+
+
+def test_outputs_do_not_depend_on_the_order_in_which_the_nodes_are_given() -> None:
+    """These identifiers collide in a small hash table, so a set of them keeps the order of insertion."""
+    nodes = [0, 8, 16, 24]
+    assert list(frozenset(nodes)) != list(frozenset(reversed(nodes)))
+    backwards = Wire(lambda node, others, **rest: Peer(node, others[::-1], **rest), nodes)
+
+    assert everything_happens(backwards) == everything_happens(Wire(Peer, nodes))
