@@ -210,11 +210,7 @@ class Broadcasts:
 
     def settle(self, task: Task) -> None:
         """If `task` has come to its end, say so: to its parent, or here if it is this node's own."""
-        if task.parent == ROOT and type(task.broadcast) is Subscription and not self._node.is_settled():
-            # A node declared dead here may live, and others may still take in what it publishes
-            # without knowing of this subscription: it is in effect when they have given it up too.
-            return
-        if not self._tree.is_complete(task):
+        if self._waits_for_finality(task) or not self._tree.is_complete(task):
             return
         if task.parent != ROOT:
             self._tree.acknowledge(task)
@@ -229,6 +225,14 @@ class Broadcasts:
         else:
             self._left(worker, broadcast.topic, broadcast.counter)
         self._pump(worker, broadcast.topic)
+
+    def _waits_for_finality(self, task: Task) -> bool:
+        """Whether `task` is an own subscription and some crash is not final here.
+
+        A node declared dead here may live, and others may still take in what it publishes
+        without knowing of this subscription: it is in effect when they have given it up too.
+        """
+        return task.parent == ROOT and type(task.broadcast) is Subscription and not self._node.is_settled()
 
     def _joined(self, worker: Worker, task: Task) -> None:
         topic = worker.topic
