@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -546,3 +547,18 @@ def test_outputs_do_not_depend_on_the_order_in_which_the_nodes_are_given() -> No
     backwards = Wire(lambda node, others, **rest: Peer(node, others[::-1], **rest), nodes)
 
     assert everything_happens(backwards) == everything_happens(Wire(Peer, nodes))
+
+
+def test_peer_that_must_not_batch_broadcasts_one_publication_at_a_time() -> None:
+    """The paper's protocol; the simulator compares against it."""
+    wire = Wire(partial(Peer, batch_items_max=1), range(2))
+    for node in range(2):
+        wire.subscribe(node, "t")
+        wire.run()
+
+    for payload in (b"1", b"2", b"3"):
+        wire.publish(0, "t", payload)
+    wire.run()
+
+    assert [len(started.items) for started in wire.started[0]] == [1, 1, 1]
+    assert wire.delivered[1] == [(0, b"1"), (0, b"2"), (0, b"3")]

@@ -8,7 +8,7 @@ import pytest
 
 from snapshots import snapshot
 from vcubeps.protocol.errors import UsageError
-from vcubeps.protocol.limits import MAX_INCARNATION, MAX_PAYLOAD_BYTES, MAX_TOPIC_BYTES
+from vcubeps.protocol.limits import MAX_BATCH_ITEMS, MAX_INCARNATION, MAX_PAYLOAD_BYTES, MAX_TOPIC_BYTES
 from vcubeps.protocol.outputs import Accepted, Subscribed
 from vcubeps.protocol.peer import Peer
 from wire import Wire
@@ -303,3 +303,9 @@ def test_incarnation_must_lie_in_its_range(incarnation: int) -> None:
 def test_topic_must_be_valid_unicode() -> None:
     with pytest.raises(UsageError, match="lone surrogate"):
         Peer(0, range(2)).subscribe("\ud800")
+
+
+@pytest.mark.parametrize("items", [0, -1, MAX_BATCH_ITEMS + 1])
+def test_batch_size_must_be_within_the_limit(items: int) -> None:
+    with pytest.raises(UsageError, match=f"got {items}"):
+        Peer(0, range(2), batch_items_max=items)

@@ -14,7 +14,6 @@ from vcubeps.protocol.dissemination import ROOT, Dissemination, Task
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import (
     MAX_BATCH_BYTES,
-    MAX_BATCH_ITEMS,
     MAX_QUEUED,
     check_payload,
     check_topic,
@@ -73,9 +72,10 @@ class Worker:
 class Broadcasts:
     """The topics of one node."""
 
-    __slots__ = ("_node", "_tree", "workers")
+    __slots__ = ("_batch_items_max", "_node", "_tree", "workers")
 
-    def __init__(self, node: LocalNode, tree: Dissemination) -> None:
+    def __init__(self, node: LocalNode, tree: Dissemination, batch_items_max: int) -> None:
+        self._batch_items_max = batch_items_max
         self._node = node
         self._tree = tree
         self.workers: dict[str, Worker] = {}
@@ -176,7 +176,7 @@ class Broadcasts:
         assert topic is not None
         items = [first]
         size = len(first[1])
-        while queue and isinstance(queue[0], tuple) and len(items) < MAX_BATCH_ITEMS:
+        while queue and isinstance(queue[0], tuple) and len(items) < self._batch_items_max:
             size += len(queue[0][1])
             if size > MAX_BATCH_BYTES:
                 break

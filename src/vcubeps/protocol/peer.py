@@ -22,7 +22,7 @@ from vcubeps.protocol.broadcasts import Broadcasts, Worker
 from vcubeps.protocol.crashes import Crashes, Fenced
 from vcubeps.protocol.dissemination import Dissemination
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
-from vcubeps.protocol.limits import MAX_INCARNATION
+from vcubeps.protocol.limits import MAX_BATCH_ITEMS, MAX_INCARNATION
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
@@ -58,9 +58,17 @@ class Peer:
     on a link does not matter.
     """
 
-    __slots__ = ("_admission", "_broadcasts", "_crashes", "_node", "_tree")
+    __slots__ = ("_admission", "_batch_items_max", "_broadcasts", "_crashes", "_node", "_tree")
 
-    def __init__(self, node: int, nodes: Iterable[int], *, incarnation: int = 0) -> None:
+    def __init__(
+        self,
+        node: int,
+        nodes: Iterable[int],
+        *,
+        incarnation: int = 0,
+        batch_items_max: int = MAX_BATCH_ITEMS,
+    ) -> None:
+        """`batch_items_max` is how many publications may leave as one batch; 1 is the paper's protocol."""
         everyone = frozenset(nodes)
         misplaced = sorted(other for other in everyone if other < 0 or other >> MAX_DIMENSION)
         if misplaced:
@@ -75,6 +83,11 @@ class Peer:
             raise UsageError(
                 f"incarnations lie in 0…{MAX_INCARNATION}, got {incarnation}: store the last one used, and add 1"
             )
+        if not 1 <= batch_items_max <= MAX_BATCH_ITEMS:
+            raise UsageError(
+                f"a batch has 1…{MAX_BATCH_ITEMS} items, got {batch_items_max}: choose a number in between"
+            )
+        self._batch_items_max = batch_items_max
         self._create(node, everyone, incarnation, {})
         if incarnation:
             self._admission.boot()  # its outputs wait for `start`
@@ -82,7 +95,7 @@ class Peer:
     def _create(self, me: int, nodes: frozenset[int], incarnation: int, known: Incarnations) -> None:
         self._node = LocalNode(me, nodes, max(nodes).bit_length(), incarnation, known)
         self._tree = Dissemination(self._node)
-        self._broadcasts = Broadcasts(self._node, self._tree)
+        self._broadcasts = Broadcasts(self._node, self._tree, self._batch_items_max)
         self._admission = Admission(self._node, self._apply)
         self._crashes = Crashes(
             self._node,
