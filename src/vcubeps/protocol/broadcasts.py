@@ -72,11 +72,11 @@ class Worker:
 class Broadcasts:
     """The topics of one node."""
 
-    __slots__ = ("_batch_items_max", "_node", "_tree", "workers")
+    __slots__ = ("_batch_items_max", "_local", "_tree", "workers")
 
-    def __init__(self, node: LocalNode, tree: Dissemination, batch_items_max: int) -> None:
+    def __init__(self, local: LocalNode, tree: Dissemination, batch_items_max: int) -> None:
         self._batch_items_max = batch_items_max
-        self._node = node
+        self._local = local
         self._tree = tree
         self.workers: dict[str, Worker] = {}
 
@@ -84,7 +84,7 @@ class Broadcasts:
 
     def can_subscribe(self, name: str) -> bool:
         worker = self.workers.get(name)
-        return self._node.up and not (worker and worker.wanted)
+        return self._local.up and not (worker and worker.wanted)
 
     def can_publish(self, name: str) -> bool:
         worker = self.workers.get(name)
@@ -98,7 +98,7 @@ class Broadcasts:
 
     def subscribe(self, name: str) -> None:
         check_topic(name)
-        if not self._node.up:
+        if not self._local.up:
             raise UsageError(
                 f"cannot subscribe to {name!r}: this node has not been let in again since it crashed; wait for Up"
             )
@@ -139,8 +139,8 @@ class Broadcasts:
             raise UsageError(
                 f"{MAX_QUEUED} publications on {name!r} wait already, which is the limit: wait for Acknowledged"
             )
-        counter = self._node.next_counter()
-        self._node.emit(Accepted(name, counter))
+        counter = self._local.next_counter()
+        self._local.emit(Accepted(name, counter))
         worker.queue.append((counter, payload))
         self._pump(worker, name)
 
@@ -162,17 +162,17 @@ class Broadcasts:
         worker.pumping = False
 
     def _start_join(self, worker: Worker, name: str) -> None:
-        node = self._node
-        counter = node.next_counter()
-        worker.topic = Topic(node, name, counter, worker.knowledge)
+        local = self._local
+        counter = local.next_counter()
+        worker.topic = Topic(local, name, counter, worker.knowledge)
         worker.knowledge = {}
-        everyone = {other: node.known_incarnation(other) for other in node.nodes if other != node.me}
-        task = worker.current = Task(Subscription(node.me, name, counter))
-        self._tree.fan_out(task, everyone, node.dimension)
-        self.settle(task)
+        everyone = {other: local.known_incarnation(other) for other in local.nodes if other != local.me}
+        task = worker.current = Task(Subscription(local.me, name, counter))
+        self._tree.fan_out(task, everyone, local.dimension)
+        self.try_finish(task)
 
     def _start_publication(self, worker: Worker, first: Item) -> None:
-        node, topic, queue = self._node, worker.topic, worker.queue
+        local, topic, queue = self._local, worker.topic, worker.queue
         assert topic is not None
         items = [first]
         size = len(first[1])
@@ -183,34 +183,34 @@ class Broadcasts:
             items.append(queue[0])
             queue.popleft()
         counter = items[-1][0]
-        barrier = topic.past.publish(node.me, counter)
+        barrier = topic.past.publish(local.me, counter)
         topic.last_publication = counter
         publication = Publication(
-            node.me, topic.name, counter, tuple(items), barrier, topic.view.digest, node.tick()
+            local.me, topic.name, counter, tuple(items), barrier, topic.view.digest, local.tick()
         )
         recipients = {other: member.counter for other, member in topic.view.members.items()}
-        node.emit(Started(topic.name, publication.items, barrier, tuple(recipients)))
+        local.emit(Started(topic.name, publication.items, barrier, tuple(recipients)))
         if not topic.closing:
-            node.emit(Deliver(topic.name, node.me, publication.items, barrier))
+            local.emit(Deliver(topic.name, local.me, publication.items, barrier))
         task = worker.current = Task(publication)
-        self._tree.fan_out(task, recipients, node.dimension)
-        self.settle(task)
+        self._tree.fan_out(task, recipients, local.dimension)
+        self.try_finish(task)
 
     def _start_leave(self, worker: Worker) -> None:
-        node, topic = self._node, worker.topic
+        local, topic = self._local, worker.topic
         assert topic is not None
-        counter = node.next_counter()
+        counter = local.next_counter()
         topic.phase = Phase.LEAVING
         task = worker.current = Task(
-            Unsubscription(node.me, topic.name, counter, dict(topic.past.barrier), node.tick())
+            Unsubscription(local.me, topic.name, counter, dict(topic.past.barrier), local.tick())
         )
         members = {other: member.counter for other, member in topic.view.members.items()}
-        self._tree.fan_out(task, members, node.dimension)
-        self.settle(task)
+        self._tree.fan_out(task, members, local.dimension)
+        self.try_finish(task)
 
-    def settle(self, task: Task) -> None:
+    def try_finish(self, task: Task) -> None:
         """If `task` has come to its end, say so: to its parent, or here if it is this node's own."""
-        if self._waits_for_finality(task) or not self._tree.is_complete(task):
+        if self._waits_for_finality(task) or not self._tree.finish_once(task):
             return
         if task.parent != ROOT:
             self._tree.acknowledge(task)
@@ -219,7 +219,7 @@ class Broadcasts:
         worker = self.workers[broadcast.topic]
         worker.current = None
         if type(broadcast) is Publication:
-            self._node.emit(Acknowledged(broadcast.topic, broadcast.counter))
+            self._local.emit(Acknowledged(broadcast.topic, broadcast.counter))
         elif type(broadcast) is Subscription:
             self._joined(worker, task)
         else:
@@ -232,7 +232,7 @@ class Broadcasts:
         A node declared dead here may live, and others may still take in what it publishes
         without knowing of this subscription: it is in effect when they have given it up too.
         """
-        return task.parent == ROOT and type(task.broadcast) is Subscription and not self._node.is_settled()
+        return task.parent == ROOT and type(task.broadcast) is Subscription and not self._local.is_settled()
 
     def _joined(self, worker: Worker, task: Task) -> None:
         topic = worker.topic
@@ -245,7 +245,7 @@ class Broadcasts:
         topic.purge_dead()
         topic.phase = Phase.MEMBER
         if not topic.closing:
-            self._node.emit(Subscribed(topic.name, topic.counter))
+            self._local.emit(Subscribed(topic.name, topic.counter))
         self._release(topic.deliver_all())
 
     def _left(self, worker: Worker, name: str, counter: int) -> None:
@@ -256,13 +256,13 @@ class Broadcasts:
             worker.gone = counter
             worker.sent_twice = False
         worker.topic = None
-        self._node.emit(Unsubscribed(name))
+        self._local.emit(Unsubscribed(name))
         if worker.is_idle() and not worker.knowledge and not worker.gone:
             del self.workers[name]
 
     def _release(self, tasks: list[Task]) -> None:
         for task in tasks:
-            self.settle(task)
+            self.try_finish(task)
 
     # -- others' broadcasts --------------------------------------------------------------------
 
@@ -278,49 +278,49 @@ class Broadcasts:
             self._on_unsubscription(sender, copy, broadcast, topic)
 
     def _on_publication(self, sender: int, copy: Copy, publication: Publication, topic: Topic | None) -> None:
-        node = self._node
-        if publication.stamp > node.clock:
-            node.clock = publication.stamp
+        local = self._local
+        if publication.stamp > local.clock:
+            local.clock = publication.stamp
         if len(copy.recipients) == 1:
             self._tree.send_ack(sender, copy.hop, publication, {}, False)
         else:
-            self.settle(self._forward(sender, copy))
+            self.try_finish(self._forward(sender, copy))
         if topic is not None:
-            self._release(topic.receive(publication, copy.recipients[node.me]))
+            self._release(topic.receive(publication, copy.recipients[local.me]))
 
     def _on_subscription(
         self, sender: int, copy: Copy, subscription: Subscription, worker: Worker | None
     ) -> None:
-        node, source, counter = self._node, subscription.source, subscription.counter
+        local, source, counter = self._local, subscription.source, subscription.counter
         task = Task(subscription, sender, copy.hop)
         if worker is not None:
             topic = worker.topic
             if topic is None:
                 if worker.gone:
-                    task.reports[node.me] = Report(worker.gone, 0, is_member=False)
-            elif not node.is_of_the_dead(source, counter):
+                    task.reports[local.me] = Report(worker.gone, 0, is_member=False)
+            elif not local.is_of_the_dead(source, counter):
                 if topic.phase is Phase.LEAVING:
-                    task.reports[node.me] = Report(topic.counter, topic.last_publication, is_member=False)
+                    task.reports[local.me] = Report(topic.counter, topic.last_publication, is_member=False)
                 else:
                     report = topic.admit(source, counter)
                     if report is not None:
-                        task.reports[node.me] = report
+                        task.reports[local.me] = report
                     self._release(topic.deliver_all())
         self._forward(sender, copy, task)
-        self.settle(task)
+        self.try_finish(task)
 
     def _on_unsubscription(self, sender: int, copy: Copy, leave: Unsubscription, topic: Topic | None) -> None:
-        node = self._node
-        if leave.stamp > node.clock:
-            node.clock = leave.stamp
+        local = self._local
+        if leave.stamp > local.clock:
+            local.clock = leave.stamp
         task = self._forward(sender, copy)
         if topic is None:
-            self.settle(task)
+            self.try_finish(task)
         else:
             self._release(topic.receive_leave(leave, task))
 
     def _forward(self, sender: int, copy: Copy, task: Task | None = None) -> Task:
-        me = self._node.me
+        me = self._local.me
         if task is None:
             task = Task(copy.broadcast, sender, copy.hop)
         rest = {other: mark for other, mark in copy.recipients.items() if other != me}
@@ -332,7 +332,7 @@ class Broadcasts:
             return  # only one kept while booting can get here; the others were refused on arrival
         task = self._tree.acknowledged(ack)
         if task is not None:
-            self.settle(task)
+            self.try_finish(task)
 
     # -- for the survivors of a crash ----------------------------------------------------------
 
@@ -349,8 +349,8 @@ class Broadcasts:
         """The crashes are final: subscriptions that are acknowledged by all take effect."""
         for worker in list(self.workers.values()):
             if worker.current is not None and type(worker.current.broadcast) is Subscription:
-                self.settle(worker.current)
+                self.try_finish(worker.current)
 
     def repair(self) -> None:
         for task in self._tree.repair():
-            self.settle(task)
+            self.try_finish(task)

@@ -32,17 +32,17 @@ class Crashes:
     """The crashes that one node knows of, and how far the survivors agree on them."""
 
     __slots__ = (
-        "_ahead", "_broadcasts", "_expected", "_flushed", "_last_publications", "_node",
+        "_ahead", "_broadcasts", "_expected", "_flushed", "_last_publications", "_local",
         "_on_final", "_sequence",
     )  # fmt: skip
 
     def __init__(
         self,
-        node: LocalNode,
+        local: LocalNode,
         broadcasts: Broadcasts,
         on_final: Callable[[], None],
     ) -> None:
-        self._node = node
+        self._local = local
         self._broadcasts = broadcasts
         self._on_final = on_final
         self._flushed: dict[int, Incarnations] = {}
@@ -64,28 +64,28 @@ class Crashes:
 
     def learn(self, reported: Mapping[int, int]) -> None:
         """Another node says that these incarnations have crashed."""
-        node = self._node
-        if reported.get(node.me, -1) >= node.incarnation:
+        local = self._local
+        if reported.get(local.me, -1) >= local.incarnation:
             raise Fenced
-        news = node.unknown_crashes(reported)
+        news = local.unknown_crashes(reported)
         if news:
             self.crashed(news)
 
     def crashed(self, crashes: Mapping[int, int]) -> None:
         """These incarnations, unknown as dead until now, have crashed (or are treated as if)."""
-        node = self._node
+        local = self._local
         self.declare_dead(crashes)
         for victim, incarnation in crashes.items():
             # It may live, wrongly suspected: then it has to start again.
-            node.send(victim, Fence(node.incarnation, ANY_INCARNATION, incarnation))
+            local.send(victim, Fence(local.incarnation, ANY_INCARNATION, incarnation))
         self.flush()
         self._broadcasts.repair()
         self.try_final()
 
     def declare_dead(self, crashes: Mapping[int, int]) -> None:
         """Note these crashes and forget what could only matter to the dead."""
-        self._node.declare_dead(crashes)
-        dead = self._node.dead
+        self._local.declare_dead(crashes)
+        dead = self._local.dead
         _drop_dead(self._ahead, dead)
         _drop_dead(self._expected, dead)
         _drop_dead(self._sequence, dead)
@@ -93,7 +93,7 @@ class Crashes:
     # -- flushing ------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        node = self._node
+        local = self._local
         held: dict[str, dict[int, Publication]] = {}
         subscriptions: dict[str, tuple[int, int]] = {}
         for topic in self._broadcasts.topics():
@@ -102,8 +102,8 @@ class Crashes:
                 held[topic.name] = of_the_dead
             if topic.phase is not Phase.LEAVING:
                 subscriptions[topic.name] = (topic.counter, topic.last_publication)
-        for other in sorted(node.nodes):
-            if other != node.me and not node.is_dead(other):
+        for other in sorted(local.nodes):
+            if other != local.me and not local.is_dead(other):
                 self._send_flush(other, held, subscriptions)
 
     def answer_while_booting(self, sender: int) -> None:
@@ -116,12 +116,14 @@ class Crashes:
         held: dict[str, dict[int, Publication]],
         subscriptions: dict[str, tuple[int, int]],
     ) -> None:
-        node = self._node
-        target = node.known_incarnation(destination)
+        local = self._local
+        target = local.known_incarnation(destination)
         sequence = self._sequence.get((destination, target), 0) + 1
         self._sequence[destination, target] = sequence
-        flush = Flush(node.incarnation, target, sequence, dict(node.dead), held, node.counter, subscriptions)
-        node.send(destination, flush)
+        flush = Flush(
+            local.incarnation, target, sequence, dict(local.dead), held, local.counter, subscriptions
+        )
+        local.send(destination, flush)
 
     def in_order(self, sender: int, flush: Flush) -> list[Flush]:
         """The flushes of `sender` that can be handled now, in their order; a later one waits."""
@@ -141,8 +143,8 @@ class Crashes:
         return ready
 
     def on_flush(self, sender: int, flush: Flush) -> None:
-        node = self._node
-        if flush.dead.get(node.me, -1) >= node.incarnation:
+        local = self._local
+        if flush.dead.get(local.me, -1) >= local.incarnation:
             raise Fenced
         last = self._last_publications.setdefault(sender, {})
         for name, (_, publication) in flush.subscriptions.items():
@@ -157,11 +159,11 @@ class Crashes:
         self.try_final()
 
     def _take_held(self, topic: Topic | None, held: dict[int, Publication]) -> None:
-        node = self._node
+        local = self._local
         for source, publication in held.items():
-            node.clock = max(node.clock, publication.stamp)
-            settled = incarnation_of(publication.counter) <= node.final.get(source, -1)
-            if topic is not None and source != node.me and not settled:
+            local.clock = max(local.clock, publication.stamp)
+            settled = incarnation_of(publication.counter) <= local.final.get(source, -1)
+            if topic is not None and source != local.me and not settled:
                 self._broadcasts.receive_held(topic, publication)
 
     def _compare_membership(self, topic: Topic, sender: int, flush: Flush) -> None:
@@ -186,17 +188,17 @@ class Crashes:
     # -- finality ------------------------------------------------------------------------------
 
     def try_final(self) -> None:
-        node = self._node
-        if node.is_settled():
+        local = self._local
+        if local.is_settled():
             return
-        for other in node.nodes:
-            if other == node.me or node.is_dead(other):
+        for other in local.nodes:
+            if other == local.me or local.is_dead(other):
                 continue
             flushed = self._flushed.get(other, {})
-            for victim, incarnation in node.dead.items():
+            for victim, incarnation in local.dead.items():
                 if victim != other and flushed.get(victim, -1) < incarnation:
                     return
-        node.settle()
+        local.settle()
         topics = [topic for topic in self._broadcasts.topics() if topic.phase is not Phase.LEAVING]
         for topic in topics:
             for other, last in self._last_publications.items():

@@ -62,10 +62,10 @@ class _Outstanding:
 class Dissemination:
     """All broadcasts in progress at one node."""
 
-    __slots__ = ("_node", "_outstanding")
+    __slots__ = ("_local", "_outstanding")
 
-    def __init__(self, node: LocalNode) -> None:
-        self._node = node
+    def __init__(self, local: LocalNode) -> None:
+        self._local = local
         self._outstanding: dict[int, _Outstanding] = {}
 
     def __len__(self) -> int:
@@ -85,24 +85,26 @@ class Dissemination:
 
     def fan_out(self, task: Task, recipients: Recipients, clusters: int) -> None:
         """Send a copy to the first living recipient of each of this node's clusters 1…`clusters`."""
-        node = self._node
-        if node.dead:
+        local = self._local
+        if local.dead:
             recipients = self._living(task.broadcast, recipients)
-        for subtree in subtrees(node.me, recipients, clusters):
+        for subtree in subtrees(local.me, recipients, clusters):
             self._issue(task, {member: recipients[member] for member in subtree})
 
     def _issue(self, task: Task, recipients: Recipients) -> None:
         """Send a copy that serves `recipients`, which are in the order of their cluster, to the first."""
-        node = self._node
+        local = self._local
         child = next(iter(recipients))
-        node.hops += 1
-        task.waiting.add(node.hops)
-        self._outstanding[node.hops] = _Outstanding(task, child, recipients)
+        local.hops += 1
+        task.waiting.add(local.hops)
+        self._outstanding[local.hops] = _Outstanding(task, child, recipients)
         target = addressed_incarnation(task.broadcast, recipients[child])
-        node.send(child, Copy(node.incarnation, target, node.hops, task.broadcast, recipients, node.fresh))
+        local.send(
+            child, Copy(local.incarnation, target, local.hops, task.broadcast, recipients, local.fresh)
+        )
 
     def _living(self, broadcast: Broadcast, recipients: Recipients) -> Recipients:
-        dead = self._node.dead
+        dead = self._local.dead
         return {
             member: mark
             for member, mark in recipients.items()
@@ -122,7 +124,7 @@ class Dissemination:
 
     def repair(self) -> list[Task]:
         """Children have been declared dead: serve their subtrees anew. Returns the tasks concerned."""
-        dead = self._node.dead
+        dead = self._local.dead
         concerned: list[Task] = []
         for hop, copy in list(self._outstanding.items()):
             task = copy.task
@@ -138,8 +140,8 @@ class Dissemination:
                 task.repaired = task.repaired or type(task.broadcast) is Subscription
         return concerned
 
-    def is_complete(self, task: Task) -> bool:
-        """Whether `task` has just come to its end; says so once."""
+    def finish_once(self, task: Task) -> bool:
+        """Mark `task` as finished if it has come to its end; true the one time that it does."""
         if task.waiting or task.held or task.finished:
             return False
         task.finished = True
@@ -152,15 +154,15 @@ class Dissemination:
     def send_ack(
         self, parent: int, hop: int, broadcast: Broadcast, reports: dict[int, Report], repaired: bool
     ) -> None:
-        node = self._node
-        dead = node.fresh
-        if node.dead:
-            if node.is_dead(parent):
+        local = self._local
+        dead = local.fresh
+        if local.dead:
+            if local.is_dead(parent):
                 return
             # A joiner must learn of every crash, and so must whoever forwards what the dead sent.
-            if type(broadcast) is Subscription or node.is_of_the_dead(broadcast.source, broadcast.counter):
-                dead = dict(node.dead)
-        node.send(
+            if type(broadcast) is Subscription or local.is_of_the_dead(broadcast.source, broadcast.counter):
+                dead = dict(local.dead)
+        local.send(
             parent,
-            Ack(node.incarnation, node.known.get(parent, 0), hop, reports, repaired, dead, node.clock),
+            Ack(local.incarnation, local.known.get(parent, 0), hop, reports, repaired, dead, local.clock),
         )

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vcubeps.mixing import mix64
 from vcubeps.protocol.messages import incarnation_of
-
-_MASK = (1 << 64) - 1
 
 
 def fingerprint(node: int, counter: int) -> int:
     """64 well-mixed bits of one subscription; a view's digest is the xor of its members'."""
-    x = (node * 0x9E3779B97F4A7C15 + counter * 0xD1B54A32D192ED03 + 0x632BE59BD9B4E019) & _MASK
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
-    return x ^ (x >> 31)
+    return mix64(node * 0x9E3779B97F4A7C15 + counter * 0xD1B54A32D192ED03 + 0x632BE59BD9B4E019)
 
 
 class Member:

@@ -58,7 +58,7 @@ class Peer:
     on a link does not matter.
     """
 
-    __slots__ = ("_admission", "_batch_items_max", "_broadcasts", "_crashes", "_node", "_tree")
+    __slots__ = ("_admission", "_batch_items_max", "_broadcasts", "_crashes", "_local", "_tree")
 
     def __init__(
         self,
@@ -93,12 +93,12 @@ class Peer:
             self._admission.boot()  # its outputs wait for `start`
 
     def _create(self, me: int, nodes: frozenset[int], incarnation: int, known: Incarnations) -> None:
-        self._node = LocalNode(me, nodes, max(nodes).bit_length(), incarnation, known)
-        self._tree = Dissemination(self._node)
-        self._broadcasts = Broadcasts(self._node, self._tree, self._batch_items_max)
-        self._admission = Admission(self._node, self._apply)
+        self._local = LocalNode(me, nodes, max(nodes).bit_length(), incarnation, known)
+        self._tree = Dissemination(self._local)
+        self._broadcasts = Broadcasts(self._local, self._tree, self._batch_items_max)
+        self._admission = Admission(self._local, self._apply)
         self._crashes = Crashes(
-            self._node,
+            self._local,
             self._broadcasts,
             on_final=self._admission.welcome_newcomers,
         )
@@ -127,7 +127,7 @@ class Peer:
 
     def receive(self, sender: int, message: object) -> list[Output]:
         """A message from another node has arrived. Raises ProtocolViolation if it is unsound."""
-        sound = check_message(self._node, sender, message)
+        sound = check_message(self._local, sender, message)
         if type(sound) is Ack and (complaint := self._tree.complaint_about(sender, sound)):
             raise ProtocolViolation(sender, complaint)
         try:
@@ -141,7 +141,7 @@ class Peer:
 
         There is no way back for that incarnation: if it lives, it starts again as the next one.
         """
-        local = self._node
+        local = self._local
         if node not in local.nodes or node == local.me:
             raise UsageError(f"cannot suspect node {node}: name one of the other nodes")
         if not 0 <= incarnation <= MAX_INCARNATION:
@@ -163,16 +163,16 @@ class Peer:
 
     @property
     def node(self) -> int:
-        return self._node.me
+        return self._local.me
 
     @property
     def incarnation(self) -> int:
-        return self._node.incarnation
+        return self._local.incarnation
 
     @property
     def is_up(self) -> bool:
         """Whether this incarnation has been let in."""
-        return self._node.up
+        return self._local.up
 
     def can_subscribe(self, topic: str) -> bool:
         return self._broadcasts.can_subscribe(topic)
@@ -204,7 +204,7 @@ class Peer:
             "joining_or_leaving": sum(topic.phase is not Phase.MEMBER for topic in topics),
             "flushes": len(self._crashes),
             "admissions": len(self._admission),
-            "crashes_not_final": len(self._node.fresh),
+            "crashes_not_final": len(self._local.fresh),
         }
 
     def retained(self, topic: str) -> set[str]:
@@ -219,24 +219,24 @@ class Peer:
 
     def _apply(self, sender: int, message: AnyMessage) -> None:
         """Handle a sound message by the incarnations on its envelope, then by its kind."""
-        node = self._node
+        local = self._local
         if isinstance(message, Fence):
-            if message.incarnation == node.incarnation:
+            if message.incarnation == local.incarnation:
                 raise Fenced
             return
-        if message.target not in (node.incarnation, ANY_INCARNATION):
+        if message.target not in (local.incarnation, ANY_INCARNATION):
             return
         origin = message.origin
-        if node.dead and origin <= node.dead.get(sender, -1):
-            node.send(sender, Fence(node.incarnation, ANY_INCARNATION, origin))
+        if local.dead and origin <= local.dead.get(sender, -1):
+            local.send(sender, Fence(local.incarnation, ANY_INCARNATION, origin))
             return
         if isinstance(message, Welcome):
             self._admission.on_welcome(sender, message)
         elif isinstance(message, Hello):
             self._admission.on_hello(sender, message)
-        elif not node.up:
+        elif not local.up:
             self._admission.on_message_while_booting(sender, message)
-        elif origin > node.known.get(sender, 0):
+        elif origin > local.known.get(sender, 0):
             # This node came up without the sender, whose Welcome has been overtaken and will say so.
             return
         elif isinstance(message, Copy):
@@ -244,26 +244,26 @@ class Peer:
                 self._crashes.learn(message.fresh)
             self._broadcasts.on_copy(sender, message)
         elif isinstance(message, Ack):
-            if message.clock > node.clock:
-                node.clock = message.clock
+            if message.clock > local.clock:
+                local.clock = message.clock
             if message.dead:
                 self._crashes.learn(message.dead)
             self._broadcasts.on_ack(sender, message)
         else:
             for flush in self._crashes.in_order(sender, message):
-                if origin > node.dead.get(sender, -1):  # an earlier one may have told of its crash
+                if origin > local.dead.get(sender, -1):  # an earlier one may have told of its crash
                     self._crashes.on_flush(sender, flush)
 
     def _restart(self) -> None:
         """Declared crashed by others: what this incarnation was is void; go on as the next one."""
-        old = self._node
+        old = self._local
         topics = tuple(name for name, worker in self._broadcasts.workers.items() if worker.wanted)
         self._create(old.me, old.nodes, old.incarnation + 1, old.known)
-        self._node.outputs = old.outputs
-        self._node.emit(Restarted(self._node.incarnation, topics))
+        self._local.outputs = old.outputs
+        self._local.emit(Restarted(self._local.incarnation, topics))
         self._admission.boot()
 
     def _take_outputs(self) -> list[Output]:
-        node = self._node
-        outputs, node.outputs = node.outputs, []
+        local = self._local
+        outputs, local.outputs = local.outputs, []
         return outputs

@@ -34,20 +34,20 @@ class Topic:
 
     __slots__ = (
         "_addressed", "closing", "counter", "cut", "holdback", "last_publication", "leaves_held",
-        "name", "newest", "node", "past", "phase", "view",
+        "local", "name", "newest", "past", "phase", "view",
     )  # fmt: skip
 
-    def __init__(self, node: LocalNode, name: str, counter: int, known: Barrier) -> None:
-        self.node = node
+    def __init__(self, local: LocalNode, name: str, counter: int, known: Barrier) -> None:
+        self.local = local
         self.name = name
         self.counter = counter
         """Of this subscription."""
         self.phase = Phase.JOINING
         self.closing = False
         # What an earlier incarnation published is not known any more: its successor's subscription stands for it.
-        self.last_publication = counter if node.incarnation else known.get(node.me, 0)
+        self.last_publication = counter if local.incarnation else known.get(local.me, 0)
         """Counter of the last publication of this node on the topic, in whichever subscription; 0 if there is none."""
-        self.view = View(node.me, counter)
+        self.view = View(local.me, counter)
         self.past = Past(known)
         self.holdback = HoldBack()
         self.leaves_held: dict[tuple[int, int], list[Task]] = {}
@@ -69,12 +69,12 @@ class Topic:
         self.view.add(node, counter, received, floor=self.last_publication)
         self.past.membership_grew()
         if self.phase is Phase.MEMBER and not self.closing:
-            self.node.emit(MemberJoined(self.name, node))
+            self.local.emit(MemberJoined(self.name, node))
 
     def remove(self, node: int) -> None:
         self.view.remove(node)
         if self.phase is Phase.MEMBER and not self.closing:
-            self.node.emit(MemberLeft(self.name, node))
+            self.local.emit(MemberLeft(self.name, node))
 
     def admit(self, node: int, counter: int) -> Report | None:
         """Take the subscriber ⟨node, counter⟩ in and report; None if it is known to have left since."""
@@ -99,7 +99,7 @@ class Topic:
 
     def purge_dead(self) -> None:
         """Members whose crash is final are members no more."""
-        final = self.node.final
+        final = self.local.final
         gone = [n for n, m in self.view.members.items() if incarnation_of(m.counter) <= final.get(n, -1)]
         for node in gone:
             self.remove(node)
@@ -114,7 +114,7 @@ class Topic:
         """
         if not self.is_open() or addressed_to != self.counter:
             return []
-        if self.node.dead and self.node.is_of_the_dead(publication.source, publication.counter):
+        if self.local.dead and self.local.is_of_the_dead(publication.source, publication.counter):
             # What is delivered of the dead is settled among the survivors: it comes in their flushes.
             return []
         if self.phase is Phase.JOINING:
@@ -168,7 +168,7 @@ class Topic:
                 return []
             self.view.hear(source, incarnation, counter)
         self.newest[source] = publication
-        self.node.emit(Received(self.name, source, publication.counters))
+        self.local.emit(Received(self.name, source, publication.counters))
         return [source] if self.holdback.append(publication) else []
 
     def join(self, reports: dict[int, Report]) -> None:
@@ -190,7 +190,7 @@ class Topic:
                     if member is not None:
                         self.remove(node)
                     self.add(node, report.counter, received=max(report.counter, report.floor))
-        self.past.begin(self.node.me)
+        self.past.begin(self.local.me)
 
     def take_in_what_came_while_joining(self) -> None:
         addressed, self._addressed = self._addressed, set()
@@ -246,8 +246,8 @@ class Topic:
 
     def _apply(self, message: Ordered, released: list[Task]) -> None:
         if type(message) is Publication:
-            self.past.deliver(self.node.me, message, same_membership=message.digest == self.view.digest)
-            self.node.emit(Deliver(self.name, message.source, message.items, message.barrier))
+            self.past.deliver(self.local.me, message, same_membership=message.digest == self.view.digest)
+            self.local.emit(Deliver(self.name, message.source, message.items, message.barrier))
             return
         self.apply_leave(message.source, message.counter)
         for task in self.leaves_held.pop((message.source, message.counter)):
@@ -260,16 +260,16 @@ class Topic:
         A dependency is met when everything up to it has been received and nothing of it is
         pending, or when its source is not in the view, so that it will never come.
         """
-        node, members, queues = self.node, self.view.members, self.holdback.queues
-        me, dead = node.me, node.dead
+        local, members, queues = self.local, self.view.members, self.holdback.queues
+        me, dead = local.me, local.dead
         others_pending = len(queues) > 1
         depends_on_a_lost_message = False
         for source, needed in message.barrier.items():
             if source == me:
                 continue
-            if dead and node.is_of_the_dead(source, needed):
+            if dead and local.is_of_the_dead(source, needed):
                 if self._heard_from_the_dead(source, needed) < needed:
-                    if node.final.get(source, -1) < incarnation_of(needed):
+                    if local.final.get(source, -1) < incarnation_of(needed):
                         return source
                     depends_on_a_lost_message = True
             else:
@@ -312,7 +312,7 @@ class Topic:
         """What the next subscription to this topic must start from."""
         knowledge = self.past.knowledge()
         if self.last_publication:
-            knowledge[self.node.me] = self.last_publication
+            knowledge[self.local.me] = self.last_publication
         return knowledge
 
     # -- what others need to know --------------------------------------------------------------
@@ -332,4 +332,4 @@ class Topic:
                         message.source not in newest or newest[message.source].counter < message.counter
                     ):
                         newest[message.source] = message
-        return {s: m for s, m in newest.items() if self.node.is_of_the_dead(s, m.counter)}
+        return {s: m for s, m in newest.items() if self.local.is_of_the_dead(s, m.counter)}

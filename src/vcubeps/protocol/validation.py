@@ -36,10 +36,10 @@ from vcubeps.protocol.messages import (
 )
 
 
-def check_message(node: LocalNode, sender: int, message: object) -> AnyMessage:
+def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
     """`message` itself, if it is sound."""
-    if sender not in node.nodes or sender == node.me:
-        raise ProtocolViolation(sender, f"a message, but only the other nodes of {_brief(node.nodes)} may")
+    if sender not in local.nodes or sender == local.me:
+        raise ProtocolViolation(sender, f"a message, but only the other nodes of {_brief(local.nodes)} may")
     if not isinstance(message, Message):
         raise ProtocolViolation(sender, f"{type(message).__name__}, which is no message of this protocol")
     if not (0 <= message.origin <= MAX_INCARNATION and ANY_INCARNATION <= message.target <= MAX_INCARNATION):
@@ -47,30 +47,30 @@ def check_message(node: LocalNode, sender: int, message: object) -> AnyMessage:
             sender, f"incarnations {message.origin} and {message.target}; they lie in 0…{MAX_INCARNATION}"
         )
     if type(message) is Copy:
-        _check_copy(node, sender, message)
+        _check_copy(local, sender, message)
     elif type(message) is Ack:
         if message.reports:
-            _check_nodes(node, sender, message.reports, "reports")
+            _check_nodes(local, sender, message.reports, "reports")
             for report in message.reports.values():
                 _check_counter(sender, report.counter)
                 _check_counter(sender, report.floor)
-        _check_crashes(node, sender, message.origin, message.dead)
+        _check_crashes(local, sender, message.origin, message.dead)
         _check_time(sender, message.clock)
     elif type(message) is Flush:
-        _check_flush(node, sender, message)
+        _check_flush(local, sender, message)
     elif type(message) is Welcome:
-        _check_crashes(node, sender, message.origin, message.dead)
-        _check_incarnations(node, sender, message.known)
+        _check_crashes(local, sender, message.origin, message.dead)
+        _check_incarnations(local, sender, message.known)
         _check_time(sender, message.clock)
     elif type(message) is Hello:
-        _check_incarnations(node, sender, message.known)
+        _check_incarnations(local, sender, message.known)
     elif type(message) is not Fence:
         raise ProtocolViolation(sender, f"{type(message).__name__}, which is no message of this protocol")
     return message
 
 
-def _check_copy(node: LocalNode, sender: int, copy: Copy) -> None:
-    recipients, broadcast, me = copy.recipients, copy.broadcast, node.me
+def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
+    recipients, broadcast, me = copy.recipients, copy.broadcast, local.me
     if me not in recipients:
         raise ProtocolViolation(sender, f"a copy that does not serve node {me}, which received it")
     largest_mark = MAX_INCARNATION if type(broadcast) is Subscription else MAX_COUNTER
@@ -79,22 +79,22 @@ def _check_copy(node: LocalNode, sender: int, copy: Copy) -> None:
             raise ProtocolViolation(sender, f"a recipient marked {mark}; marks lie in 0…{largest_mark}")
     outside = (sender ^ me).bit_length() - 1
     if len(recipients) > 1:
-        _check_nodes(node, sender, recipients, "recipients")
+        _check_nodes(local, sender, recipients, "recipients")
         for recipient in recipients:
             if (recipient ^ me) >> outside:
                 raise ProtocolViolation(
                     sender, f"a copy for node {recipient}, which is not in the subtree of node {me}"
                 )
-    _check_crashes(node, sender, copy.origin, copy.fresh)
+    _check_crashes(local, sender, copy.origin, copy.fresh)
     if type(broadcast) is Publication:
-        _check_publication(node, sender, broadcast)
+        _check_publication(local, sender, broadcast)
     elif type(broadcast) is Unsubscription:
-        _check_barrier(node, sender, broadcast.source, broadcast.barrier)
+        _check_barrier(local, sender, broadcast.source, broadcast.barrier)
         _check_time(sender, broadcast.stamp)
     elif type(broadcast) is not Subscription:
         raise ProtocolViolation(sender, f"a copy of {type(broadcast).__name__}, which cannot be broadcast")
     source = broadcast.source
-    if source not in node.nodes or not (source ^ me) >> outside:
+    if source not in local.nodes or not (source ^ me) >> outside:
         raise ProtocolViolation(
             sender, f"a broadcast of source {source}, which is not a node outside the subtree of node {me}"
         )
@@ -102,7 +102,7 @@ def _check_copy(node: LocalNode, sender: int, copy: Copy) -> None:
     _check_name(sender, broadcast.topic)
 
 
-def _check_publication(node: LocalNode, sender: int, publication: Publication) -> None:
+def _check_publication(local: LocalNode, sender: int, publication: Publication) -> None:
     items = publication.items
     if not 1 <= len(items) <= MAX_BATCH_ITEMS or items[-1][0] != publication.counter:
         raise ProtocolViolation(
@@ -120,48 +120,49 @@ def _check_publication(node: LocalNode, sender: int, publication: Publication) -
         size += len(payload)
     if size > MAX_BATCH_BYTES:
         raise ProtocolViolation(sender, f"a batch of {size} bytes; the limit is {MAX_BATCH_BYTES}")
-    _check_barrier(node, sender, publication.source, publication.barrier)
+    _check_barrier(local, sender, publication.source, publication.barrier)
     _check_time(sender, publication.stamp)
 
 
-def _check_barrier(node: LocalNode, sender: int, source: int, barrier: dict[int, int]) -> None:
+def _check_barrier(local: LocalNode, sender: int, source: int, barrier: dict[int, int]) -> None:
     if not barrier:
         return
-    _check_nodes(node, sender, barrier, "dependencies")
+    _check_nodes(local, sender, barrier, "dependencies")
     # Only its source can be blamed: those who relay it do not know what this node has published.
-    if barrier.get(node.me, 0) > node.counter and sender == source:
+    if barrier.get(local.me, 0) > local.counter and sender == source:
         raise ProtocolViolation(
-            sender, f"a dependency on publication {barrier[node.me]} of node {node.me}, which it has not made"
+            sender,
+            f"a dependency on publication {barrier[local.me]} of node {local.me}, which it has not made",
         )
 
 
-def _check_flush(node: LocalNode, sender: int, flush: Flush) -> None:
-    _check_crashes(node, sender, flush.origin, flush.dead)
+def _check_flush(local: LocalNode, sender: int, flush: Flush) -> None:
+    _check_crashes(local, sender, flush.origin, flush.dead)
     if flush.sequence < 1:
         raise ProtocolViolation(sender, f"flush number {flush.sequence}; they count from 1")
     for name, held in flush.held.items():
         _check_name(sender, name)
-        _check_nodes(node, sender, held, "sources")
+        _check_nodes(local, sender, held, "sources")
         for source, publication in held.items():
             if publication.source != source or publication.topic != name:
                 raise ProtocolViolation(
                     sender, f"a publication filed under source {source} and topic {name!r}"
                 )
-            _check_publication(node, sender, publication)
+            _check_publication(local, sender, publication)
     for name in flush.subscriptions:
         _check_name(sender, name)
 
 
-def _check_crashes(node: LocalNode, sender: int, origin: int, crashes: dict[int, int]) -> None:
+def _check_crashes(local: LocalNode, sender: int, origin: int, crashes: dict[int, int]) -> None:
     if not crashes:
         return
-    _check_incarnations(node, sender, crashes)
+    _check_incarnations(local, sender, crashes)
     if crashes.get(sender, -1) >= origin:
         raise ProtocolViolation(sender, f"news of its own crash as incarnation {crashes[sender]}")
 
 
-def _check_incarnations(node: LocalNode, sender: int, incarnations: dict[int, int]) -> None:
-    _check_nodes(node, sender, incarnations, "incarnations")
+def _check_incarnations(local: LocalNode, sender: int, incarnations: dict[int, int]) -> None:
+    _check_nodes(local, sender, incarnations, "incarnations")
     for incarnation in incarnations.values():
         if not 0 <= incarnation <= MAX_INCARNATION:
             raise ProtocolViolation(sender, f"incarnation {incarnation}; they lie in 0…{MAX_INCARNATION}")
@@ -177,11 +178,11 @@ def _check_time(sender: int, stamp: int) -> None:
         raise ProtocolViolation(sender, f"Lamport time {stamp}; it lies in 0…{MAX_STAMP}")
 
 
-def _check_nodes(node: LocalNode, sender: int, named: Mapping[int, object], what: str) -> None:
-    if not named.keys() <= node.nodes:
-        strangers = sorted(named.keys() - node.nodes)
+def _check_nodes(local: LocalNode, sender: int, named: Mapping[int, object], what: str) -> None:
+    if not named.keys() <= local.nodes:
+        strangers = sorted(named.keys() - local.nodes)
         raise ProtocolViolation(
-            sender, f"{what} with unknown nodes {strangers}; known are {_brief(node.nodes)}"
+            sender, f"{what} with unknown nodes {strangers}; known are {_brief(local.nodes)}"
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-_MASK = (1 << 64) - 1
+from vcubeps.mixing import mix64
 
 Preset = Literal["literal", "calibrated"]
 Acks = Literal["free", "queued"]
@@ -54,11 +54,9 @@ def coin(seed: int, source: int, sequence: int, destination: int, is_ack: bool) 
 
     `source` and `sequence` name the broadcast that the copy (or the acknowledgement) belongs to.
     """
-    x = (seed * 0x9E3779B97F4A7C15 + source * 0xD1B54A32D192ED03 + sequence * 0x8CB92BA72F3D8DD7) & _MASK
-    x = (x + destination * 0xA24BAED4963EE407 + is_ack * 0x9FB21C651E98DF25) & _MASK
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
-    return (x >> 40) & 1
+    x = seed * 0x9E3779B97F4A7C15 + source * 0xD1B54A32D192ED03 + sequence * 0x8CB92BA72F3D8DD7
+    x += destination * 0xA24BAED4963EE407 + is_ack * 0x9FB21C651E98DF25
+    return (mix64(x) >> 40) & 1
 
 
 class Transmitters:

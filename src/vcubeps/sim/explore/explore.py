@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from vcubeps.mixing import mix
 from vcubeps.sim.explore.checkers import CHECKER_NAMES, Violation
-from vcubeps.sim.explore.hashing import mix
 from vcubeps.sim.explore.options import SEED_MAX, Allowed, Options, draw_options
 from vcubeps.sim.explore.peers import ALGORITHMS
 from vcubeps.sim.explore.schedule import Operation, draw_operations

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import NamedTuple
 
-from vcubeps.sim.explore.hashing import mix
+from vcubeps.mixing import mix
 from vcubeps.sim.explore.options import Options
 
 TOPICS = ("a", "b", "c")

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeAlias
 
+from vcubeps.mixing import mix
 from vcubeps.protocol.outputs import Deliver, Output, Restarted, Send, Up
 from vcubeps.sim.explore.checkers import Monitor
-from vcubeps.sim.explore.hashing import mix
 from vcubeps.sim.explore.options import Options
 from vcubeps.sim.explore.peers import PeerFactory, PeerLike
 from vcubeps.sim.explore.schedule import SLOW_FACTOR_MAX, USUAL_DELAY, Operation

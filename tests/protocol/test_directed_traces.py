@@ -1,0 +1,319 @@
+"""What breaks without a rule, where random schedules hardly ever get there: one scripted trace each.
+
+A trace tells a story on the wire and returns whether the protocol kept its promise in it. With the rule it
+does; with the rule switched off (`tests/ablations.py`) it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from ablations import ABLATIONS
+from vcubeps.protocol.messages import Ack, Copy, Flush, Publication, Subscription
+from vcubeps.protocol.outputs import Unsubscribed
+from vcubeps.protocol.peer import Peer
+from wire import Wire
+
+T = "t"
+
+Trace = Callable[[], bool]
+TRACES: dict[str, Trace] = {}
+
+TRACED_ELSEWHERE = {"nodes_go_up_among_strangers", "joins_do_not_wait_for_finality"}
+"""By test_what_the_search_found.py."""
+
+
+def broken_without(ablation: str) -> Callable[[Trace], Trace]:
+    def register(trace: Trace) -> Trace:
+        TRACES[ablation] = trace
+        return trace
+
+    return register
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_promise_is_kept(name: str) -> None:
+    assert TRACES[name]()
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_promise_is_broken_if_the_rule_is_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ABLATIONS[name].apply(monkeypatch)
+
+    assert not TRACES[name]()
+
+
+def test_every_rule_that_random_schedules_do_not_miss_has_a_trace() -> None:
+    not_searched = {name for name, ablation in ABLATIONS.items() if ablation.search is None}
+
+    assert not_searched == TRACES.keys() | TRACED_ELSEWHERE
+
+
+# What the traces are made of
+
+
+def members_of(members: Iterable[int], among: int = 4) -> Wire:
+    """Nodes 0 … among − 1, of which `members` are subscribed."""
+    wire = Wire(Peer, range(among))
+    for node in members:
+        wire.subscribe(node, T)
+        wire.run()
+    return wire
+
+
+def crash(wire: Wire, *nodes: int) -> None:
+    """The nodes crash, and nothing that they have in flight arrives."""
+    for node in nodes:
+        wire.in_flight = [entry for entry in wire.in_flight if entry.source != node]
+        wire.crash(node)
+
+
+def report_crash(wire: Wire, *crashed: int) -> None:
+    """Every failure detector tells its node, before anything else happens."""
+    for observer in sorted(wire.peers):
+        for node in crashed:
+            wire.suspect(observer, node, 0)
+    wire.run()
+
+
+def release(wire: Wire, *links: tuple[int, int]) -> None:
+    for link in links:
+        wire.release(*link)
+    wire.run()
+
+
+def is_sub(message: Any) -> bool:
+    return isinstance(message, Copy) and isinstance(message.broadcast, Subscription)
+
+
+def is_pub(message: Any) -> bool:
+    return isinstance(message, Copy) and isinstance(message.broadcast, Publication)
+
+
+def is_flush(message: Any) -> bool:
+    return isinstance(message, Flush)
+
+
+def agree(wire: Wire, publication: tuple[int, bytes], *survivors: int) -> bool:
+    """Whether all of them deliver it or none does."""
+    return len({publication in wire.delivered[node] for node in survivors}) == 1
+
+
+# 7 and 8: leaving, and coming back
+
+
+def one_leaves_while_another_cannot_deliver_what_it_said() -> Wire:
+    """m of 0 is slow to 2; 1 answers m, and leaves. The answer and the leave wait for m at 2."""
+    wire = members_of((0, 1, 2))
+    wire.hold(0, 2)
+    wire.publish(0, T, b"m")
+    wire.run()
+    wire.publish(1, T, b"answer")
+    wire.run()
+    wire.unsubscribe(1, T)
+    wire.run()
+    assert wire.delivered[2] == []
+    return wire
+
+
+@broken_without("leaves_take_effect_at_once")
+def member_is_seen_until_what_it_said_has_been_delivered() -> bool:
+    return 1 in one_leaves_while_another_cannot_deliver_what_it_said().peers[2].members(T)
+
+
+@broken_without("leaves_are_acknowledged_at_once")
+def leave_is_over_when_every_member_has_taken_note() -> bool:
+    wire = one_leaves_while_another_cannot_deliver_what_it_said()
+    return Unsubscribed(T) not in wire.outputs[1] or 1 not in wire.peers[2].members(T)
+
+
+@broken_without("rejoining_nodes_have_forgotten")
+def publication_after_a_rejoin_comes_after_what_was_delivered_before_it() -> bool:
+    """3 joins, its SUB slow to 2. 1 publishes m to both and crashes; 2 leaves, rejoins and publishes m2.
+
+    1 is gone when 2 comes back, so nobody's floor tells 2 of m. At 3, which is still joining, both wait.
+    """
+    wire = members_of((1, 2))
+    wire.hold(3, 2, is_sub)
+    wire.subscribe(3, T)
+    wire.run()
+    wire.publish(1, T, b"m")
+    wire.run()
+    crash(wire, 1)
+    report_crash(wire, 1)
+    assert wire.delivered[2] == [(1, b"m")]
+    wire.unsubscribe(2, T)
+    wire.run()
+    wire.subscribe(2, T)
+    wire.run()
+    wire.publish(2, T, b"m2")
+    wire.run()
+    assert (3, T) not in wire.subscribed
+    release(wire, (3, 2))
+    return wire.delivered[3] == [(1, b"m"), (2, b"m2")]
+
+
+# 10: what flushes settle
+
+
+@broken_without("flushes_are_handled_as_they_come")
+def flush_that_holds_a_publication_counts_before_a_later_one_that_does_not() -> bool:
+    """m of 3 reaches only 1, where it waits for y. 3 crashes; 1 flushes m, leaves, and with 4's crash flushes again.
+
+    The second flush, which has nothing of the topic, overtakes the first on the way to 0, not to 2.
+    """
+    wire = members_of((0, 1, 2, 3), among=5)
+    wire.hold(0, 1, is_pub)
+    wire.publish(2, T, b"y")
+    wire.run()
+    wire.hold(1, 0, lambda message: is_pub(message) or (is_flush(message) and message.sequence == 1))
+    wire.hold(1, 2, is_flush)
+    wire.hold(3, 2)
+    wire.publish(3, T, b"m")
+    wire.run()
+    crash(wire, 3)
+    report_crash(wire, 3)
+    wire.unsubscribe(1, T)
+    wire.run()
+    assert Unsubscribed(T) in wire.outputs[1]
+    crash(wire, 4)
+    report_crash(wire, 4)
+    release(wire, (1, 2))
+    release(wire, (1, 0), (0, 1))
+    return agree(wire, (3, b"m"), 0, 2)
+
+
+@broken_without("relays_of_the_dead_are_told_of_no_crash")
+def relay_hands_on_what_a_recipient_refused_because_its_source_is_dead() -> bool:
+    """3 takes 0 for dead, which nobody else has heard of; m of 0 reaches it through 2. Then 0 leaves.
+
+    2 must know before it takes 0's leave for a sign that all have m.
+    """
+    wire = members_of((0, 2, 3))
+    wire.hold(3, 0)
+    wire.hold(3, 1, is_flush)
+    wire.hold(3, 2, is_flush)
+    wire.suspect(3, 0, 0)
+    wire.publish(0, T, b"m")
+    wire.run()
+    if wire.peers[0].can_unsubscribe(T):
+        wire.unsubscribe(0, T)
+        wire.run()
+    release(wire, (3, 0), (3, 1), (3, 2))
+    assert (0, b"m") in wire.delivered[2]
+    return agree(wire, (0, b"m"), 2, 3)
+
+
+@broken_without("joiners_drop_copies_of_former_members")
+def joiner_delivers_what_it_was_sent_and_hands_on() -> bool:
+    """3 joins; m of 0, which has taken it in, reaches it, but 0's report does not before 0 crashes.
+
+    1 has m from 3's flush only. What 3 has received and vouched for it must deliver itself.
+    """
+    wire = members_of((0, 1))
+    wire.hold(0, 1)
+    wire.subscribe(3, T)
+    wire.run()
+    wire.publish(0, T, b"m")
+    wire.run()
+    crash(wire, 0)
+    report_crash(wire, 0)
+    assert (3, T) in wire.subscribed
+    assert wire.delivered[1] == [(0, b"m")]
+    return agree(wire, (0, b"m"), 1, 3)
+
+
+# 10: joins and suspicion
+
+
+@broken_without("joiners_are_told_of_no_crash")
+def joiner_learns_whom_a_relay_has_left_out() -> bool:
+    """2 takes 3 for dead, which nobody else has heard of; 0 joins, and 2 does not pass the SUB on to 3.
+
+    3 publishes m, which 1 still takes in. If 0 was subscribed then, it must deliver m like 1.
+    """
+    wire = members_of((1, 2, 3))
+    wire.hold(2, 3)
+    wire.hold(2, 0, is_flush)
+    wire.hold(2, 1, is_flush)
+    wire.suspect(2, 3, 0)
+    wire.run()
+    wire.hold(0, 3)
+    wire.hold(0, 1, is_flush)
+    wire.subscribe(0, T)
+    wire.run()
+    was_subscribed = (0, T) in wire.subscribed
+    wire.publish(3, T, b"m")
+    wire.run()
+    release(wire, (2, 3), (2, 0), (2, 1), (0, 3), (0, 1))
+    assert (0, T) in wire.subscribed
+    assert wire.delivered[1] == [(3, b"m")]
+    return not was_subscribed or agree(wire, (3, b"m"), 0, 1)
+
+
+def sub_is_sent_again_and_its_first_copy_is_slow(*members: int) -> Wire:
+    """0 joins, its SUB slow on 6→7. 4, which had passed it on to 6, crashes: 0 sends it anew, is in, and leaves."""
+    wire = members_of(members, among=8)
+    wire.hold(6, 7, is_sub)
+    wire.subscribe(0, T)
+    wire.run()
+    crash(wire, 4)
+    report_crash(wire, 4)
+    assert (0, T) in wire.subscribed
+    wire.unsubscribe(0, T)
+    wire.run()
+    assert Unsubscribed(T) in wire.outputs[0]
+    return wire
+
+
+@broken_without("leaves_are_forgotten")
+def late_copy_of_a_sub_does_not_undo_the_leave_at_a_member() -> bool:
+    wire = sub_is_sent_again_and_its_first_copy_is_slow(7)
+    release(wire, (6, 7))
+    return wire.peers[7].members(T).keys() == {7}
+
+
+@broken_without("second_copies_are_forgotten")
+def late_copy_of_a_sub_does_not_undo_the_leave_at_one_who_joins_later() -> bool:
+    """7 joins when 0 has left, so it has not seen the leave; the late copy comes before its own SUB is through."""
+    wire = sub_is_sent_again_and_its_first_copy_is_slow()
+    wire.hold(5, 7)
+    wire.subscribe(7, T)
+    wire.run()
+    release(wire, (6, 7))
+    assert (7, T) not in wire.subscribed
+    release(wire, (5, 7))
+    assert (7, T) in wire.subscribed
+    return wire.peers[7].members(T).keys() == {7}
+
+
+# 11: the flush cut
+
+
+@broken_without("joiners_have_no_cut")
+def joiner_delivers_what_a_lost_message_depended_on_first() -> bool:
+    """0 joins. m of 1 is slow to it; 3 has m and publishes m', which reaches only 2, which publishes m''.
+
+    2 and 3 crash, m' is lost, and the crash is final at 0 before it is in. m'' must wait for m.
+    """
+    wire = members_of((1, 2, 3))
+    wire.hold(1, 0, lambda message: is_pub(message) or isinstance(message, Ack))
+    wire.subscribe(0, T)
+    wire.run()
+    wire.publish(1, T, b"m")
+    wire.run()
+    wire.hold(3, 1)
+    wire.publish(3, T, b"m'")
+    wire.run()
+    wire.publish(2, T, b"m''")
+    wire.run()
+    crash(wire, 2, 3)
+    report_crash(wire, 2, 3)
+    wire.hold(1, 0, is_pub)
+    wire.run()
+    assert (0, T) in wire.subscribed
+    release(wire, (1, 0))
+    return wire.delivered[0] == [(1, b"m"), (2, b"m''")]
