@@ -6,18 +6,23 @@ does; with the rule switched off (`tests/ablations.py`) it does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from ablations import ABLATIONS
-from vcubeps.protocol.messages import Ack, Copy, Flush, Publication, Subscription
+from crash_stories import (
+    T,
+    crash_without_a_trace,
+    is_flush,
+    is_publication,
+    is_subscription,
+    members_of,
+    report,
+)
+from vcubeps.protocol.messages import Ack
 from vcubeps.protocol.outputs import Unsubscribed
-from vcubeps.protocol.peer import Peer
 from wire import Wire
-
-T = "t"
 
 Trace = Callable[[], bool]
 TRACES: dict[str, Trace] = {}
@@ -55,46 +60,10 @@ def test_every_rule_that_random_schedules_do_not_miss_has_a_trace() -> None:
 # What the traces are made of
 
 
-def members_of(members: Iterable[int], among: int = 4) -> Wire:
-    """Nodes 0 … among − 1, of which `members` are subscribed."""
-    wire = Wire(Peer, range(among))
-    for node in members:
-        wire.subscribe(node, T)
-        wire.run()
-    return wire
-
-
-def crash(wire: Wire, *nodes: int) -> None:
-    """The nodes crash, and nothing that they have in flight arrives."""
-    for node in nodes:
-        wire.in_flight = [entry for entry in wire.in_flight if entry.source != node]
-        wire.crash(node)
-
-
-def report_crash(wire: Wire, *crashed: int) -> None:
-    """Every failure detector tells its node, before anything else happens."""
-    for observer in sorted(wire.peers):
-        for node in crashed:
-            wire.suspect(observer, node, 0)
-    wire.run()
-
-
 def release(wire: Wire, *links: tuple[int, int]) -> None:
     for link in links:
         wire.release(*link)
     wire.run()
-
-
-def is_sub(message: Any) -> bool:
-    return isinstance(message, Copy) and isinstance(message.broadcast, Subscription)
-
-
-def is_pub(message: Any) -> bool:
-    return isinstance(message, Copy) and isinstance(message.broadcast, Publication)
-
-
-def is_flush(message: Any) -> bool:
-    return isinstance(message, Flush)
 
 
 def agree(wire: Wire, publication: tuple[int, bytes], *survivors: int) -> bool:
@@ -107,7 +76,7 @@ def agree(wire: Wire, publication: tuple[int, bytes], *survivors: int) -> bool:
 
 def one_leaves_while_another_cannot_deliver_what_it_said() -> Wire:
     """m of 0 is slow to 2; 1 answers m, and leaves. The answer and the leave wait for m at 2."""
-    wire = members_of((0, 1, 2))
+    wire = members_of((0, 1, 2), among=range(4))
     wire.hold(0, 2)
     wire.publish(0, T, b"m")
     wire.run()
@@ -136,14 +105,14 @@ def publication_after_a_rejoin_comes_after_what_was_delivered_before_it() -> boo
 
     1 is gone when 2 comes back, so nobody's floor tells 2 of m. At 3, which is still joining, both wait.
     """
-    wire = members_of((1, 2))
-    wire.hold(3, 2, is_sub)
+    wire = members_of((1, 2), among=range(4))
+    wire.hold(3, 2, is_subscription)
     wire.subscribe(3, T)
     wire.run()
     wire.publish(1, T, b"m")
     wire.run()
-    crash(wire, 1)
-    report_crash(wire, 1)
+    crash_without_a_trace(wire, 1)
+    report(wire, 1)
     assert wire.delivered[2] == [(1, b"m")]
     wire.unsubscribe(2, T)
     wire.run()
@@ -165,22 +134,22 @@ def flush_that_holds_a_publication_counts_before_a_later_one_that_does_not() -> 
 
     The second flush, which has nothing of the topic, overtakes the first on the way to 0, not to 2.
     """
-    wire = members_of((0, 1, 2, 3), among=5)
-    wire.hold(0, 1, is_pub)
+    wire = members_of((0, 1, 2, 3), among=range(5))
+    wire.hold(0, 1, is_publication)
     wire.publish(2, T, b"y")
     wire.run()
-    wire.hold(1, 0, lambda message: is_pub(message) or (is_flush(message) and message.sequence == 1))
+    wire.hold(1, 0, lambda message: is_publication(message) or (is_flush(message) and message.sequence == 1))
     wire.hold(1, 2, is_flush)
     wire.hold(3, 2)
     wire.publish(3, T, b"m")
     wire.run()
-    crash(wire, 3)
-    report_crash(wire, 3)
+    crash_without_a_trace(wire, 3)
+    report(wire, 3)
     wire.unsubscribe(1, T)
     wire.run()
     assert Unsubscribed(T) in wire.outputs[1]
-    crash(wire, 4)
-    report_crash(wire, 4)
+    crash_without_a_trace(wire, 4)
+    report(wire, 4)
     release(wire, (1, 2))
     release(wire, (1, 0), (0, 1))
     return agree(wire, (3, b"m"), 0, 2)
@@ -192,7 +161,7 @@ def relay_hands_on_what_a_recipient_refused_because_its_source_is_dead() -> bool
 
     2 must know before it takes 0's leave for a sign that all have m.
     """
-    wire = members_of((0, 2, 3))
+    wire = members_of((0, 2, 3), among=range(4))
     wire.hold(3, 0)
     wire.hold(3, 1, is_flush)
     wire.hold(3, 2, is_flush)
@@ -213,14 +182,14 @@ def joiner_delivers_what_it_was_sent_and_hands_on() -> bool:
 
     1 has m from 3's flush only. What 3 has received and vouched for it must deliver itself.
     """
-    wire = members_of((0, 1))
+    wire = members_of((0, 1), among=range(4))
     wire.hold(0, 1)
     wire.subscribe(3, T)
     wire.run()
     wire.publish(0, T, b"m")
     wire.run()
-    crash(wire, 0)
-    report_crash(wire, 0)
+    crash_without_a_trace(wire, 0)
+    report(wire, 0)
     assert (3, T) in wire.subscribed
     assert wire.delivered[1] == [(0, b"m")]
     return agree(wire, (0, b"m"), 1, 3)
@@ -235,7 +204,7 @@ def joiner_learns_whom_a_relay_has_left_out() -> bool:
 
     3 publishes m, which 1 still takes in. If 0 was subscribed then, it must deliver m like 1.
     """
-    wire = members_of((1, 2, 3))
+    wire = members_of((1, 2, 3), among=range(4))
     wire.hold(2, 3)
     wire.hold(2, 0, is_flush)
     wire.hold(2, 1, is_flush)
@@ -256,12 +225,12 @@ def joiner_learns_whom_a_relay_has_left_out() -> bool:
 
 def sub_is_sent_again_and_its_first_copy_is_slow(*members: int) -> Wire:
     """0 joins, its SUB slow on 6→7. 4, which had passed it on to 6, crashes: 0 sends it anew, is in, and leaves."""
-    wire = members_of(members, among=8)
-    wire.hold(6, 7, is_sub)
+    wire = members_of(members, among=range(8))
+    wire.hold(6, 7, is_subscription)
     wire.subscribe(0, T)
     wire.run()
-    crash(wire, 4)
-    report_crash(wire, 4)
+    crash_without_a_trace(wire, 4)
+    report(wire, 4)
     assert (0, T) in wire.subscribed
     wire.unsubscribe(0, T)
     wire.run()
@@ -299,8 +268,8 @@ def joiner_delivers_what_a_lost_message_depended_on_first() -> bool:
 
     2 and 3 crash, m' is lost, and the crash is final at 0 before it is in. m'' must wait for m.
     """
-    wire = members_of((1, 2, 3))
-    wire.hold(1, 0, lambda message: is_pub(message) or isinstance(message, Ack))
+    wire = members_of((1, 2, 3), among=range(4))
+    wire.hold(1, 0, lambda message: is_publication(message) or isinstance(message, Ack))
     wire.subscribe(0, T)
     wire.run()
     wire.publish(1, T, b"m")
@@ -310,9 +279,9 @@ def joiner_delivers_what_a_lost_message_depended_on_first() -> bool:
     wire.run()
     wire.publish(2, T, b"m''")
     wire.run()
-    crash(wire, 2, 3)
-    report_crash(wire, 2, 3)
-    wire.hold(1, 0, is_pub)
+    crash_without_a_trace(wire, 2, 3)
+    report(wire, 2, 3)
+    wire.hold(1, 0, is_publication)
     wire.run()
     assert (0, T) in wire.subscribed
     release(wire, (1, 0))

@@ -1,0 +1,342 @@
+"""Nodes that come back, rightly or wrongly thought to have crashed. Directed traces."""
+
+from __future__ import annotations
+
+from crash_stories import (
+    T,
+    at_work,
+    is_publication,
+    is_subscription,
+    members_of,
+    report,
+)
+from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
+from vcubeps.protocol.messages import (
+    ANY_INCARNATION,
+    Copy,
+    Fence,
+    Subscription,
+    Welcome,
+)
+from vcubeps.protocol.outputs import (
+    MemberJoined,
+    Restarted,
+    Send,
+    Subscribed,
+    Up,
+)
+from vcubeps.protocol.peer import Peer
+
+# Coming back.
+
+
+def test_recovered_node_comes_up_as_its_next_incarnation() -> None:
+    wire = members_of(range(4))
+    wire.crash(2)
+    report(wire, 2)
+
+    wire.recover(2)
+    wire.run()
+
+    assert wire.outputs[2][-1] == Up(1)
+    assert wire.peers[2].is_up
+    assert wire.peers[2].incarnation == 1
+    assert at_work(wire) == {}
+
+
+def test_recovered_node_comes_up_even_if_nobody_had_noticed_its_crash() -> None:
+    wire = members_of(range(4))
+    wire.crash(2)
+
+    wire.recover(2)
+    wire.run()
+
+    assert wire.peers[2].is_up
+    assert set(wire.peers[0].members(T)) == {0, 1, 3}
+
+
+def test_recovered_node_is_not_let_in_before_its_crash_is_final() -> None:
+    wire = members_of(range(4))
+    wire.crash(2)
+    wire.hold(3, 0)
+
+    wire.recover(2)
+    wire.run()
+
+    assert not wire.peers[2].is_up
+    assert not wire.peers[2].can_subscribe(T)
+
+
+def test_recovered_node_subscribes_and_gets_what_is_published_after() -> None:
+    wire = members_of(range(4))
+    wire.publish(0, T, b"before")
+    wire.run()
+    wire.crash(2)
+    report(wire, 2)
+    wire.recover(2)
+    wire.run()
+    wire.publish(0, T, b"while it is away")
+    wire.run()
+    wire.delivered[2].clear()
+
+    wire.subscribe(2, T)
+    wire.run()
+    wire.publish(0, T, b"after")
+    wire.run()
+
+    assert wire.delivered[2] == [(0, b"after")]
+    assert MemberJoined(T, 2) in wire.outputs[0]
+
+
+def test_counters_of_a_new_incarnation_exceed_those_of_the_old() -> None:
+    wire = members_of(range(2))
+    wire.crash(1)
+    report(wire, 1)
+    wire.recover(1)
+    wire.run()
+
+    wire.subscribe(1, T)
+    wire.run()
+
+    assert wire.outputs[1][-1] == Subscribed(T, COUNTERS_PER_INCARNATION + 1)
+
+
+def test_others_deliver_what_a_recovered_node_publishes() -> None:
+    wire = members_of(range(4))
+    wire.publish(2, T, b"of incarnation 0")
+    wire.run()
+    wire.crash(2)
+    report(wire, 2)
+    wire.recover(2)
+    wire.run()
+
+    wire.subscribe(2, T)
+    wire.publish_when_allowed(2, T, b"of incarnation 1")
+    wire.run()
+
+    assert wire.delivered[1] == [(2, b"of incarnation 0"), (2, b"of incarnation 1")]
+
+
+def test_what_is_sent_to_a_node_that_boots_waits_until_it_is_up() -> None:
+    """1 has let 0 in and asks it for membership; 0 still waits for 2."""
+    wire = members_of([1, 2], among=range(4))
+    wire.crash(0)
+    report(wire, 0)
+    wire.hold(2, 0)
+    wire.recover(0)
+    wire.run()
+    wire.subscribe(1, "u")
+    wire.run()
+    answered_early = (1, "u") in wire.subscribed
+
+    wire.release(2, 0)
+    wire.run()
+
+    assert not answered_early
+    assert (1, "u") in wire.subscribed
+
+
+def test_subscription_of_a_new_incarnation_stands_for_what_the_old_one_published() -> None:
+    """The new incarnation does not know that, so it tells a joiner the counter of its subscription."""
+    wire = members_of([0, 1], among=range(4))
+    wire.publish(1, T, b"m")
+    wire.run()
+    wire.crash(1)
+    report(wire, 1)
+    wire.recover(1)
+    wire.run()
+    wire.subscribe(1, T)
+    wire.run()
+
+    wire.subscribe(3, T)
+    wire.publish_when_allowed(3, T, b"n")
+    wire.run()
+
+    assert wire.started[3][0].barrier == {1: COUNTERS_PER_INCARNATION + 1}
+    assert wire.delivered[0] == [(1, b"m"), (3, b"n")]
+
+
+def test_two_nodes_that_recover_together_let_each_other_in() -> None:
+    wire = members_of(range(4))
+    wire.crash(1)
+    wire.crash(2)
+    wire.recover(1)
+    wire.recover(2)
+
+    wire.run()
+    for node in (1, 2):
+        wire.subscribe(node, T)
+    wire.run()
+    wire.publish(1, T, b"m")
+    wire.run()
+
+    assert all(set(peer.members(T)) == {0, 1, 2, 3} for peer in wire.peers.values())
+    assert wire.delivered[2] == [(1, b"m")]
+
+
+# Suspected and alive.
+
+
+def test_falsely_suspected_node_restarts_and_names_the_topics_that_are_gone() -> None:
+    wire = members_of(range(4))
+    wire.subscribe(1, "u")
+    wire.run()
+
+    wire.suspect(0, 1, 0)
+    wire.run()
+
+    assert Restarted(1, (T, "u")) in wire.outputs[1]
+    assert wire.peers[1].members(T) == wire.peers[1].members("u") == {}
+
+
+def test_falsely_suspected_node_does_not_name_a_topic_that_it_is_leaving() -> None:
+    wire = members_of(range(4))
+    wire.subscribe(1, "u")
+    wire.run()
+    wire.unsubscribe(1, T)
+
+    wire.suspect(0, 1, 0)
+    wire.run()
+
+    assert Restarted(1, ("u",)) in wire.outputs[1]
+
+
+def test_falsely_suspected_node_comes_back() -> None:
+    wire = members_of(range(4))
+
+    wire.suspect(0, 1, 0)
+    wire.run()
+    wire.subscribe(1, T)
+    wire.run()
+    wire.publish(0, T, b"m")
+    wire.run()
+
+    assert Up(1) in wire.outputs[1]
+    assert wire.delivered[1] == [(0, b"m")]
+    assert at_work(wire) == {}
+
+
+def test_there_is_no_way_back_for_a_suspected_incarnation() -> None:
+    """0 has given 1 up; what 1 publishes before it hears of that reaches nobody who has heard."""
+    wire = members_of(range(2))
+    wire.hold(0, 1)
+    wire.suspect(0, 1, 0)
+
+    wire.publish(1, T, b"m")
+    wire.run()
+
+    assert wire.delivered[0] == []
+    assert set(wire.peers[0].members(T)) == {0}
+
+
+def test_a_message_from_an_incarnation_believed_dead_is_answered_by_a_fence() -> None:
+    wire = members_of(range(2))
+    wire.hold(0, 1)
+    wire.suspect(0, 1, 0)
+    wire.run()
+    wire.outputs[0].clear()
+
+    wire.publish(1, T, b"m")
+    wire.run()
+
+    assert wire.outputs[0] == [Send(1, Fence(0, ANY_INCARNATION, incarnation=0))]
+
+
+def test_a_fence_of_an_earlier_incarnation_is_ignored() -> None:
+    wire = members_of(range(2))
+    wire.suspect(0, 1, 0)
+    wire.run()
+
+    outputs = wire.peers[1].receive(0, Fence(0, ANY_INCARNATION, incarnation=0))
+
+    assert outputs == []
+    assert wire.peers[1].incarnation == 1
+
+
+def test_two_nodes_that_suspect_each_other_both_come_back() -> None:
+    wire = members_of(range(4))
+
+    wire.suspect(0, 1, 0)
+    wire.suspect(1, 0, 0)
+    wire.run()
+
+    assert Restarted(1, (T,)) in wire.outputs[0] + wire.outputs[1]
+    assert all(peer.is_up for peer in wire.peers.values())
+    assert at_work(wire) == {}
+
+
+def test_node_that_came_up_without_one_that_lived_starts_again() -> None:
+    """0 came up alone; 1, whose new incarnation it has not heard of, had been up before and now lets it in."""
+    peer = Peer(0, range(2), incarnation=1)
+    peer.start()
+    peer.suspect(1, 0)
+    assert peer.is_up
+
+    outputs = peer.receive(1, Welcome(1, 1, dead={0: 0}, known={0: 1}, clock=0, admit=True))
+
+    assert outputs[0] == Restarted(2, ())
+    assert not peer.is_up
+
+
+# Old incarnations.
+
+
+def test_publication_of_an_old_incarnation_is_not_delivered() -> None:
+    wire = members_of(range(2))
+    wire.hold(1, 0, only=is_publication)
+    wire.publish(1, T, b"m")
+    wire.crash(1)
+    report(wire, 1)
+    wire.recover(1)
+    wire.run()
+
+    wire.release(1, 0)
+    wire.run()
+
+    assert wire.delivered[0] == []
+    assert wire.peers[1].incarnation == 1
+    assert wire.peers[1].is_up
+
+
+def test_publication_to_an_old_incarnation_is_not_delivered_by_the_new_one() -> None:
+    """The copy leaves for incarnation 0 of 1 and arrives at incarnation 1, subscribed again."""
+    wire = members_of(range(2))
+    wire.publish(0, T, b"to the old")
+    [copy] = wire.in_flight
+    wire.crash(1)
+    report(wire, 1)
+    wire.recover(1)
+    wire.run()
+    wire.subscribe(1, T)
+    wire.run()
+
+    outputs = wire.peers[1].receive(0, copy.message)
+
+    assert outputs == []
+
+
+def test_subscription_of_an_old_incarnation_does_not_bring_it_back() -> None:
+    wire = members_of([0, 2], among=range(4))
+    wire.hold(1, 0, only=is_subscription)
+    wire.subscribe(1, T)
+    wire.run()
+    wire.crash(1)
+    report(wire, 1)
+    wire.recover(1)
+    wire.run()
+
+    wire.release(1, 0)
+    wire.run()
+
+    assert set(wire.peers[0].members(T)) == {0, 2}
+
+
+def test_stale_copy_of_a_subscription_does_not_undo_the_leave() -> None:
+    """Repair after a crash may send a SUB twice; the second copy may come when its source has left again."""
+    wire = members_of(range(4))
+    wire.unsubscribe(3, T)
+    wire.run()
+
+    wire.peers[0].receive(1, Copy(0, 0, hop=99, broadcast=Subscription(3, T, 1), recipients={0: 0}, fresh={}))
+
+    assert set(wire.peers[0].members(T)) == {0, 1, 2}
