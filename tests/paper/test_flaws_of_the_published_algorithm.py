@@ -4,7 +4,8 @@
 it and what the amended one does. Then the whole run is judged from outside, from what the nodes were told
 and what they delivered (`faults`), never from the barriers that the algorithms keep for themselves.
 
-All links are FIFO in all traces, which is more than the paper's model promises.
+All links are FIFO in all traces, which is more than the paper's model promises. The slips in lines 48 and 55–59
+have no trace: read to the letter they do not run at all, so `PublishedPeer` reads them charitably.
 """
 
 from __future__ import annotations

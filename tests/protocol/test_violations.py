@@ -23,6 +23,7 @@ from vcubeps.protocol.limits import (
     COUNTERS_PER_INCARNATION,
     MAX_BATCH_BYTES,
     MAX_BATCH_ITEMS,
+    MAX_COUNTER,
     MAX_INCARNATION,
     MAX_PAYLOAD_BYTES,
     MAX_STAMP,
@@ -320,6 +321,29 @@ def test_barrier_must_not_name_a_publication_that_the_receiver_has_not_made(peer
     assert "publication 4 of node 4, which it has not made" in text
 
 
+@pytest.mark.parametrize("copy", [COPY, LEAVE_COPY], ids=["PUB", "UNS"])
+@pytest.mark.parametrize("counter", [0, -7, MAX_COUNTER + 1])
+def test_dependencies_must_be_counters(peer: Peer, copy: Copy, counter: int) -> None:
+    text = violation(peer, replace(copy, broadcast=replace(copy.broadcast, barrier={5: 2, 6: counter})))
+
+    assert f"counter {counter}" in text
+
+
+@pytest.mark.parametrize(("copy", "counter"), [(COPY, 7), (COPY, 8), (LEAVE_COPY, 9)])
+def test_nothing_depends_on_itself(peer: Peer, copy: Copy, counter: int) -> None:
+    text = violation(peer, replace(copy, broadcast=replace(copy.broadcast, barrier={SENDER: counter})))
+
+    assert "depends on itself" in text
+
+
+@every_copy
+def test_source_must_count_as_the_incarnation_that_it_is(peer: Peer, copy: Copy) -> None:
+    text = violation(peer, replace(copy, origin=1), sender=SENDER) if copy is not SUB_COPY else ""
+    sub = replace(SUB_COPY, broadcast=Subscription(SENDER, T, COUNTERS_PER_INCARNATION + 1))
+
+    assert "not one of its incarnation" in (text or violation(peer, sub))
+
+
 def test_a_relay_is_not_blamed_for_a_dependency_that_only_the_receiver_can_judge(peer: Peer) -> None:
     outputs = peer.receive(SENDER, publishing(source=1, barrier={ME: 4}))
 
@@ -479,6 +503,65 @@ def test_topics_of_a_flush_must_be_good_names(peer: Peer, flush: Flush) -> None:
     text = violation(peer, flush)
 
     assert "a bad topic" in text
+
+
+def test_held_publication_must_be_of_a_source_that_the_flush_calls_dead(peer: Peer) -> None:
+    """Otherwise a liar could speak for the living, and what they say themselves would count as a repetition."""
+    text = violation(peer, replace(FLUSH, dead={2: 0}))
+
+    assert "node 1, which it does not call dead" in text
+
+
+def test_held_publication_must_be_of_an_incarnation_that_the_flush_calls_dead(peer: Peer) -> None:
+    later = COUNTERS_PER_INCARNATION + 8
+    publication = replace(PUBLICATION, source=1, counter=later, items=((later, b"m"),))
+
+    text = violation(peer, held(publication))
+
+    assert "which it does not call dead" in text
+
+
+@pytest.mark.parametrize("counter", [0, MAX_COUNTER + 1])
+def test_held_publication_must_have_a_counter(peer: Peer, counter: int) -> None:
+    text = violation(peer, held(replace(PUBLICATION, source=1, counter=counter, items=((counter, b"m"),))))
+
+    assert f"counter {counter}" in text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"counter": -5},
+        {"counter": MAX_COUNTER + 1},
+        {"subscriptions": {T: (0, 0)}},
+        {"subscriptions": {T: (1, -9)}},
+        {"subscriptions": {T: (1, MAX_COUNTER + 1)}},
+    ],
+)
+def test_counters_of_a_flush_must_lie_in_their_range(peer: Peer, changes: dict[str, Any]) -> None:
+    text = violation(peer, replace(FLUSH, **changes))
+
+    assert "counters lie in" in text
+
+
+@pytest.mark.parametrize("incarnation", [-1, MAX_INCARNATION + 1])
+def test_fence_must_name_an_incarnation(peer: Peer, incarnation: int) -> None:
+    text = violation(peer, replace(FENCE, incarnation=incarnation))
+
+    assert f"incarnation {incarnation}" in text
+
+
+def test_whoever_believed_a_liar_about_the_time_is_not_blamed_for_it() -> None:
+    wire = Wire(Peer, range(2))
+    for node in range(2):
+        wire.subscribe(node, T)
+        wire.run()
+    wire.peers[0].receive(1, replace(ACK, reports={}, clock=MAX_STAMP))
+
+    wire.publish(0, T, b"m")
+    wire.run()
+
+    assert wire.delivered[1] == [(0, b"m")]
 
 
 # Garbage: well typed, otherwise anything.

@@ -180,7 +180,8 @@ class TestShrinking:
 
 
 class TestCommand:
-    PUBLISHED = ("explore", "--algorithm", "published", "--only", "joins,leaves", "rejoins", "--jobs", "1")
+    OPTIONS = ("--algorithm", "published", "--only", "joins,leaves", "rejoins")
+    PUBLISHED = ("explore", *OPTIONS, "--jobs", "1")
 
     def test_json_has_one_count_per_checker(self, capsys: Output) -> None:
         assert main([*self.PUBLISHED, "--schedules", "30", "--json"]) == 1
@@ -212,7 +213,7 @@ class TestCommand:
     def test_replay_shrinks_unless_told_not_to(self, capsys: Output) -> None:
         main([*self.PUBLISHED, "--schedules", "30", "--json"])
         seed = str(json.loads(capsys.readouterr().out)["failing_seeds"][0])
-        replay = [*self.PUBLISHED, "--replay", seed]
+        replay = ["explore", *self.OPTIONS, "--replay", seed]
 
         assert main(replay) == 1
         shrunk = capsys.readouterr().out
@@ -226,7 +227,7 @@ class TestCommand:
         main([*self.PUBLISHED, "--schedules", "30", "--json"])
         seed = json.loads(capsys.readouterr().out)["failing_seeds"][0]
 
-        assert main([*self.PUBLISHED, "--replay", str(seed), "--json"]) == 1
+        assert main(["explore", *self.OPTIONS, "--replay", str(seed), "--json"]) == 1
         answer = json.loads(capsys.readouterr().out)
         assert answer["seed"] == seed
         assert answer["violations"]
@@ -253,8 +254,10 @@ class TestCommand:
             (["--nodes", "9-3"], "--nodes 9-3 runs backwards"),
             (["--nodes", "many"], "--nodes 'many' is neither a number nor a range"),
             (["--nodes", ""], "--nodes '' is neither a number nor a range"),
-            (["--faults", "fire"], "--faults: 'fire' is unknown: choose among crash, recover, suspect"),
-            (["--faults", "crash,"], "--faults: '' is unknown"),
+            (["--faults", "fire"], "--faults: 'fire' cannot be part of a list of faults: choose among crash"),
+            (["--faults", "crash,"], "--faults: '' cannot be part of a list of faults"),
+            (["--faults", "none,crash"], "recover, suspect, or give none alone"),
+            (["--replay", "5", "--jobs", "2"], "which --jobs says nothing about: leave --jobs out"),
             (["--schedules", "-1"], "-1 is outside 1 to"),
             (["--schedules", "0"], "0 is outside 1 to"),
             (["--seed", "-1"], "-1 is outside 0 to"),

@@ -28,6 +28,7 @@ from vcubeps.sim.explore.shrink import shrink
 from vcubeps.sim.explore.trace import Trace
 
 SCHEDULES_MAX = 10**7
+SCHEDULES_DEFAULT = 1000
 JOBS_MAX = 1024
 NODES_DEFAULT = "2-16"
 
@@ -71,16 +72,14 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--schedules",
         type=integer(1, SCHEDULES_MAX),
-        default=1000,
         metavar="N",
-        help="how many schedules to run (default: %(default)s)",
+        help=f"how many schedules to run (default: {SCHEDULES_DEFAULT})",
     )
     parser.add_argument(
         "--seed",
         type=integer(0, SEED_MAX),
-        default=0,
         metavar="SEED",
-        help="chooses the schedules (default: %(default)s)",
+        help="chooses the schedules (default: 0)",
     )
     parser.add_argument(
         "--nodes",
@@ -126,6 +125,11 @@ def run(args: argparse.Namespace) -> int:
     algorithm = _algorithm(args.algorithm)
     allowed = _allowed(args, algorithm)
     if args.replay is not None:
+        for flag, value in (("--schedules", args.schedules), ("--seed", args.seed), ("--jobs", args.jobs)):
+            if value is not None:
+                raise CommandError(
+                    f"--replay runs one schedule, which {flag} says nothing about: leave {flag} out"
+                )
         return _replay(args, allowed, algorithm)
     if args.no_shrink:
         raise CommandError(
@@ -151,8 +155,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _campaign(args: argparse.Namespace, allowed: Allowed, algorithm: str) -> CampaignResult:
     jobs = args.jobs or _usable_cores()
-    with _progress_bar(args.schedules) as progress:
-        return campaign(args.schedules, args.seed, allowed, algorithm, jobs=jobs, progress=progress)
+    schedules, seed = args.schedules or SCHEDULES_DEFAULT, args.seed or 0
+    with _progress_bar(schedules) as progress:
+        return campaign(schedules, seed, allowed, algorithm, jobs=jobs, progress=progress)
 
 
 def _usable_cores() -> int:
@@ -271,7 +276,7 @@ def _algorithm(name: str) -> str:
 
 def _allowed(args: argparse.Namespace, algorithm: str) -> Allowed:
     low, high = _nodes(args.nodes)
-    faults = frozenset(_names("--faults", [args.faults], FAULTS) if args.faults != "none" else ())
+    faults = _faults(args.faults)
     only = None if args.only is None else frozenset(_names("--only", args.only, OPTION_NAMES))
     if faults and algorithm in FAULT_FREE:
         raise CommandError(
@@ -293,6 +298,18 @@ def _allowed(args: argparse.Namespace, algorithm: str) -> Allowed:
             f"--only {' '.join(args.only)} needs faults that are not allowed: add --faults {allow}"
         )
     return Allowed(low, high, faults, only)
+
+
+def _faults(text: str) -> frozenset[str]:
+    if text == "none":
+        return frozenset()
+    for name in (part.strip() for part in text.split(",")):
+        if name not in FAULTS:
+            raise CommandError(
+                f"--faults: {abbreviated(name)!r} cannot be part of a list of faults: "
+                f"choose among {', '.join(FAULTS)}, or give none alone"
+            )
+    return frozenset(part.strip() for part in text.split(","))
 
 
 def _nodes(text: str) -> tuple[int, int]:

@@ -53,7 +53,6 @@ def register(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--source",
-        type=integer(0, (1 << MAX_DIMENSION) - 1),
         required=True,
         metavar="ID",
         help="the node that publishes; one of the subscribers",
@@ -69,11 +68,12 @@ def register(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     nodes: int = args.nodes
-    source: int = args.source
+    source = whole_number(args.source)
     subscribers = _subscribers(args.subscribers, nodes)
-    if source >= nodes:
+    if source is None or not 0 <= source < nodes:
         raise CommandError(
-            f"--source {source} is outside 0 to {nodes - 1}: choose one of the {nodes} nodes or raise --nodes"
+            f"--source {abbreviated(args.source)!r} is not a number from 0 to {nodes - 1}: "
+            f"choose one of the {nodes} nodes or raise --nodes"
         )
     # Algorithm 1, line 17: only subscribers of a topic publish on it.
     if source not in subscribers:

@@ -36,7 +36,9 @@ def check_topic(topic: object) -> None:
     if isinstance(topic, str) and topic.isascii() and 0 < len(topic) <= MAX_TOPIC_BYTES:
         return
     if not isinstance(topic, str) or not topic:
-        raise UsageError(f"a topic is a non-empty string, got {topic!r}: name the topic")
+        raise UsageError(
+            f"a topic is a non-empty string of at most {MAX_TOPIC_BYTES} bytes, got {repr(topic)[:20]}: name it"
+        )
     try:
         size = len(topic.encode())
     except UnicodeEncodeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
+from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION, MAX_STAMP
 from vcubeps.protocol.messages import Incarnations, incarnation_of
 from vcubeps.protocol.outputs import Output, Send
 
@@ -51,7 +51,8 @@ class LocalNode:
         return self.counter
 
     def tick(self) -> int:
-        self.clock += 1
+        # It stops at the limit, which only a liar can have brought about, lest this node be blamed for his stamp.
+        self.clock = min(self.clock + 1, MAX_STAMP)
         return self.clock
 
     def emit(self, output: Output) -> None:

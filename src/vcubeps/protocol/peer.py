@@ -70,10 +70,13 @@ class Peer:
     ) -> None:
         """`batch_items_max` is how many publications may leave as one batch; 1 is the paper's protocol."""
         everyone = frozenset(nodes)
-        misplaced = sorted(other for other in everyone if other < 0 or other >> MAX_DIMENSION)
+        misplaced = [
+            other for other in everyone if not isinstance(other, int) or other < 0 or other >> MAX_DIMENSION
+        ]
         if misplaced:
+            named = ", ".join(sorted(repr(other)[:20] for other in misplaced)[:8])
             raise UsageError(
-                f"node ids lie in 0…{(1 << MAX_DIMENSION) - 1}, got {misplaced[:8]}: renumber the nodes"
+                f"node ids are whole numbers in 0…{(1 << MAX_DIMENSION) - 1}, got {named}: renumber the nodes"
             )
         if node not in everyone:
             raise UsageError(

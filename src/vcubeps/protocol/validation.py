@@ -23,6 +23,7 @@ from vcubeps.protocol.messages import (
     ANY_INCARNATION,
     Ack,
     AnyMessage,
+    Broadcast,
     Copy,
     Fence,
     Flush,
@@ -64,7 +65,9 @@ def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
         _check_time(sender, message.clock)
     elif type(message) is Hello:
         _check_incarnations(local, sender, message.known)
-    elif type(message) is not Fence:
+    elif type(message) is Fence:
+        _check_incarnation(sender, message.incarnation)
+    else:
         raise ProtocolViolation(sender, f"{type(message).__name__}, which is no message of this protocol")
     return message
 
@@ -86,19 +89,23 @@ def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
                     sender, f"a copy for node {recipient}, which is not in the subtree of node {me}"
                 )
     _check_crashes(local, sender, copy.origin, copy.fresh)
+    if not isinstance(broadcast, Broadcast):
+        raise ProtocolViolation(sender, f"a copy of {type(broadcast).__name__}, which cannot be broadcast")
+    _check_counter(sender, broadcast.counter, smallest=1)
     if type(broadcast) is Publication:
         _check_publication(local, sender, broadcast)
     elif type(broadcast) is Unsubscription:
-        _check_barrier(local, sender, broadcast.source, broadcast.barrier)
+        _check_barrier(local, sender, broadcast.source, broadcast.counter, broadcast.barrier)
         _check_time(sender, broadcast.stamp)
-    elif type(broadcast) is not Subscription:
-        raise ProtocolViolation(sender, f"a copy of {type(broadcast).__name__}, which cannot be broadcast")
     source = broadcast.source
     if source not in local.nodes or not (source ^ me) >> outside:
         raise ProtocolViolation(
             sender, f"a broadcast of source {source}, which is not a node outside the subtree of node {me}"
         )
-    _check_counter(sender, broadcast.counter, smallest=1)
+    if sender == source and incarnation_of(broadcast.counter) != copy.origin:
+        raise ProtocolViolation(
+            sender, f"counter {broadcast.counter}, which is not one of its incarnation {copy.origin}"
+        )
     _check_name(sender, broadcast.topic)
 
 
@@ -120,14 +127,21 @@ def _check_publication(local: LocalNode, sender: int, publication: Publication) 
         size += len(payload)
     if size > MAX_BATCH_BYTES:
         raise ProtocolViolation(sender, f"a batch of {size} bytes; the limit is {MAX_BATCH_BYTES}")
-    _check_barrier(local, sender, publication.source, publication.barrier)
+    _check_barrier(local, sender, publication.source, items[0][0], publication.barrier)
     _check_time(sender, publication.stamp)
 
 
-def _check_barrier(local: LocalNode, sender: int, source: int, barrier: dict[int, int]) -> None:
+def _check_barrier(local: LocalNode, sender: int, source: int, counter: int, barrier: dict[int, int]) -> None:
+    """`barrier` of what `source` issued as `counter`."""
     if not barrier:
         return
     _check_nodes(local, sender, barrier, "dependencies")
+    _check_counter(sender, min(barrier.values()), smallest=1)
+    _check_counter(sender, max(barrier.values()), smallest=1)
+    if barrier.get(source, 0) >= counter:
+        raise ProtocolViolation(
+            sender, f"⟨{source}, {counter}⟩, which depends on itself or on what comes later"
+        )
     # Only its source can be blamed: those who relay it do not know what this node has published.
     if barrier.get(local.me, 0) > local.counter and sender == source:
         raise ProtocolViolation(
@@ -140,6 +154,7 @@ def _check_flush(local: LocalNode, sender: int, flush: Flush) -> None:
     _check_crashes(local, sender, flush.origin, flush.dead)
     if flush.sequence < 1:
         raise ProtocolViolation(sender, f"flush number {flush.sequence}; they count from 1")
+    _check_counter(sender, flush.counter)
     for name, held in flush.held.items():
         _check_name(sender, name)
         _check_nodes(local, sender, held, "sources")
@@ -148,9 +163,16 @@ def _check_flush(local: LocalNode, sender: int, flush: Flush) -> None:
                 raise ProtocolViolation(
                     sender, f"a publication filed under source {source} and topic {name!r}"
                 )
+            _check_counter(sender, publication.counter, smallest=1)
+            if incarnation_of(publication.counter) > flush.dead.get(source, -1):
+                raise ProtocolViolation(
+                    sender, f"a flush that holds a publication of node {source}, which it does not call dead"
+                )
             _check_publication(local, sender, publication)
-    for name in flush.subscriptions:
+    for name, (subscription, last_publication) in flush.subscriptions.items():
         _check_name(sender, name)
+        _check_counter(sender, subscription, smallest=1)
+        _check_counter(sender, last_publication)
 
 
 def _check_crashes(local: LocalNode, sender: int, origin: int, crashes: dict[int, int]) -> None:
@@ -164,8 +186,12 @@ def _check_crashes(local: LocalNode, sender: int, origin: int, crashes: dict[int
 def _check_incarnations(local: LocalNode, sender: int, incarnations: dict[int, int]) -> None:
     _check_nodes(local, sender, incarnations, "incarnations")
     for incarnation in incarnations.values():
-        if not 0 <= incarnation <= MAX_INCARNATION:
-            raise ProtocolViolation(sender, f"incarnation {incarnation}; they lie in 0…{MAX_INCARNATION}")
+        _check_incarnation(sender, incarnation)
+
+
+def _check_incarnation(sender: int, incarnation: int) -> None:
+    if not 0 <= incarnation <= MAX_INCARNATION:
+        raise ProtocolViolation(sender, f"incarnation {incarnation}; they lie in 0…{MAX_INCARNATION}")
 
 
 def _check_counter(sender: int, counter: int, smallest: int = 0) -> None:

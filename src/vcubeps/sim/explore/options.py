@@ -31,7 +31,7 @@ FEATURES: Mapping[str, str] = {
 """Options of a world in which no node fails."""
 
 FAULTS: Mapping[str, str] = {
-    "crash": "nodes crash",
+    "crash": "one to four nodes crash",
     "recover": "crashed nodes come back as a new incarnation",
     "suspect": "a node that lives is reported as crashed",
 }

@@ -4,7 +4,7 @@ Fault model: links between live incarnations lose and duplicate nothing. When a 
 arbitrary part of its messages under way is lost; messages that arrive at a node that is down
 vanish; messages to an old incarnation may reach the new one. Every crash is reported to every
 live node after some time of its own; a node that comes up is told who is down. Reports about a
-node that lives come only from the schedule. All choices are hashes (see `hashing`).
+node that lives come only from the schedule. All choices are hashes (see `vcubeps.mixing`).
 """
 
 from __future__ import annotations
