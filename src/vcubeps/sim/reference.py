@@ -2,7 +2,8 @@
 
 Exact and slow: it is the judge of the kernel. At equal times the workload's inputs come first
 (changes, then publications, each in the order of its arrays), then everything else in the order in
-which it was caused.
+which it was caused. Of the workload's inputs, those that a peer cannot take at that moment are left
+out (`Workload` says which).
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from heapq import heappop, heappush
+from itertools import count
 from typing import Any
+
+import numpy as np
 
 from vcubeps.protocol.messages import Ack, Broadcast, Copy, Publication, Subscription, Unsubscription
 from vcubeps.protocol.outputs import (
     Accepted,
+    Acknowledged,
     Barrier,
     Deliver,
     Output,
@@ -27,12 +32,16 @@ from vcubeps.protocol.outputs import (
 )
 from vcubeps.protocol.peer import Peer
 from vcubeps.sim import trace
+from vcubeps.sim.measurements import Measurements, histogram
 from vcubeps.sim.network import Delays, Transmitters
-from vcubeps.sim.published import PublishedPeer
+from vcubeps.sim.published import Pub, PublishedPeer
 from vcubeps.sim.workload import Workload
 
 PROTOCOLS = ("amended", "published", "unpruned")
 """`unpruned` is the published algorithm with line 93 read so that line 89 prunes nothing."""
+
+Identifier = tuple[int, int]
+"""⟨source, counter⟩ of a broadcast."""
 
 
 class Reference:
@@ -44,6 +53,13 @@ class Reference:
         """Kind of message (PUB, SUB, UNS, ACK) → how many were sent."""
         self.queue_lengths: list[list[int]] = [[] for _ in range(workload.nodes)]
         """Node → length of its send queue just after each PUB copy was put in, that copy included."""
+        self.arrived = 0
+        """Messages that arrived."""
+        self.false_positives = 0
+        """PUB messages that arrived at nodes that are not subscribers."""
+        self.expected = 0
+        self.lost = 0
+        """Both in the sense of `Measurements`."""
         self._workload = workload
         self._acks_queue = delays.acks == "queued"
         self._transmitters = Transmitters(delays, seed, workload.nodes)
@@ -51,10 +67,23 @@ class Reference:
         self._now = 0
         self._number = 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._published: dict[tuple[int, int], int] = {}
-        """⟨source, counter⟩ → when the application asked for it."""
-        self._hops: dict[tuple[int, int], tuple[int, int]] = {}
-        """(node, hop) → ⟨source, counter⟩ of the broadcast whose copy it is."""
+        self._published: dict[Identifier, int] = {}
+        """When the application asked for a publication."""
+        self._hops: dict[tuple[int, int], Identifier] = {}
+        """(node, hop) → the broadcast whose copy it is."""
+        self._distance: dict[tuple[int, Identifier], int] = {}
+        """(node, publication) → hops from the source to the node."""
+        self._leaves_while_joining = protocol == "amended"
+        """Whether a node may ask to leave before its subscription is in effect."""
+        self._subscribers = [set(members.nonzero()[0].tolist()) for members in workload.members]
+        """Topic → nodes that have asked to subscribe and not to leave."""
+        self._subscription_numbers = count()
+        self._in_effect = [{n: next(self._subscription_numbers) for n in s} for s in self._subscribers]
+        """Topic → subscriber whose subscription is in effect → a number of that subscription."""
+        self._addressees: dict[Identifier, dict[int, int]] = {}
+        """Publication under way → what was in effect on its topic when its broadcast began."""
+        self._received: set[tuple[int, Identifier]] = set()
+        """(node, publication)"""
         self._deliveries = [0] * workload.nodes
         self._has_spoken = [False] * workload.nodes
 
@@ -65,6 +94,31 @@ class Reference:
             self._now, _, action = heappop(self._events)
             action()
         return self
+
+    def measurements(self) -> Measurements:
+        """Of the run as it stands; `forwarders` is 0, because every node of a tree is in somebody's view."""
+        rows = self.trace
+        published = {(p.source, p.counter): p.published_ut for p in rows.publications}
+        received = {(r.node, r.source, r.counter): r.time_ut for r in rows.receptions}
+        others = [d for d in rows.deliveries if d.node != d.source]
+        return Measurements(
+            reception_ut=histogram([r.time_ut - published[r.source, r.counter] for r in rows.receptions]),
+            delivery_ut=histogram([d.time_ut - published[d.source, d.counter] for d in others]),
+            causal_wait_ut=histogram([d.time_ut - received[d.node, d.source, d.counter] for d in others]),
+            barrier_entries=histogram([len(p.barrier) for p in rows.publications]),
+            path_hops=histogram([self._distance[r.node, (r.source, r.counter)] for r in rows.receptions]),
+            queue_total=np.array([sum(lengths) for lengths in self.queue_lengths], np.int64),
+            queue_copies=np.array([len(lengths) for lengths in self.queue_lengths], np.int64),
+            publications=len(rows.publications),
+            pub_copies=self.copies["PUB"],
+            ack_copies=self.copies["ACK"],
+            sub_copies=self.copies["SUB"],
+            uns_copies=self.copies["UNS"],
+            false_positives=self.false_positives,
+            expected=self.expected,
+            lost=self.lost,
+            events=self.arrived,
+        )
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -83,22 +137,29 @@ class Reference:
     def _schedule_inputs(self) -> None:
         load = self._workload
         for index, joins in enumerate(load.change_joins):
-            node, topic = int(load.change_node[index]), str(load.change_topic[index])
+            node, topic = int(load.change_node[index]), int(load.change_topic[index])
             change = self._subscribe if joins else self._unsubscribe
             self._at(int(load.change_ut[index]), partial(change, node, topic))
         for index, time in enumerate(load.publish_ut):
-            node, topic = int(load.publish_node[index]), str(load.publish_topic[index])
+            node, topic = int(load.publish_node[index]), int(load.publish_topic[index])
             self._has_spoken[node] = True
             self._at(int(time), partial(self._publish, node, topic))
 
-    def _subscribe(self, node: int, topic: str) -> None:
-        self._carry_out(node, self._peers[node].subscribe(topic))
+    def _subscribe(self, node: int, topic: int) -> None:
+        if node not in self._subscribers[topic]:
+            self._subscribers[topic].add(node)
+            self._carry_out(node, self._peers[node].subscribe(str(topic)))
 
-    def _unsubscribe(self, node: int, topic: str) -> None:
-        self._carry_out(node, self._peers[node].unsubscribe(topic))
+    def _unsubscribe(self, node: int, topic: int) -> None:
+        can_leave = self._subscribers[topic] if self._leaves_while_joining else self._in_effect[topic]
+        if node in can_leave:
+            self._subscribers[topic].discard(node)
+            self._in_effect[topic].pop(node, None)
+            self._carry_out(node, self._peers[node].unsubscribe(str(topic)))
 
-    def _publish(self, node: int, topic: str) -> None:
-        self._carry_out(node, self._peers[node].publish(topic, b""))
+    def _publish(self, node: int, topic: int) -> None:
+        if node in self._in_effect[topic]:
+            self._carry_out(node, self._peers[node].publish(str(topic), b""))
 
     def _at(self, time: int, action: Callable[[], None]) -> None:
         self._number += 1
@@ -118,10 +179,14 @@ class Reference:
                     self._note_started(node, int(topic), items[0][0], barrier)
                 case Received(topic, source, counters):
                     self.trace.receptions.append(trace.Arrival(now, node, int(topic), source, counters[0]))
+                    self._received.add((node, (source, counters[0])))
                 case Deliver(topic, source, items):
-                    self._note_delivered(node, topic, source, items[0][0])
+                    self._note_delivered(node, int(topic), source, items[0][0])
+                case Acknowledged(topic, counter):
+                    self._note_acknowledged(int(topic), (node, counter))
                 case Subscribed(topic):
                     self.trace.membership.append(trace.Change(now, node, int(topic), joins=True))
+                    self._in_effect[int(topic)][node] = next(self._subscription_numbers)
                 case Unsubscribed(topic):
                     self.trace.membership.append(trace.Change(now, node, int(topic), joins=False))
 
@@ -129,9 +194,18 @@ class Reference:
         published = self._published.pop((node, counter))
         row = trace.Publication(topic, node, counter, published, self._now, tuple(sorted(barrier.items())))
         self.trace.publications.append(row)
+        others = self._in_effect[topic].items()
+        self._addressees[node, counter] = {other: number for other, number in others if other != node}
 
-    def _note_delivered(self, node: int, topic: str, source: int, counter: int) -> None:
-        self.trace.deliveries.append(trace.Arrival(self._now, node, int(topic), source, counter))
+    def _note_acknowledged(self, topic: int, publication: Identifier) -> None:
+        still = self._in_effect[topic]
+        addressees = self._addressees.pop(publication).items()
+        expected = [node for node, number in addressees if still.get(node) == number]
+        self.expected += len(expected)
+        self.lost += sum((node, publication) not in self._received for node in expected)
+
+    def _note_delivered(self, node: int, topic: int, source: int, counter: int) -> None:
+        self.trace.deliveries.append(trace.Arrival(self._now, node, topic, source, counter))
         if source == node or not self._workload.answers_after:
             return
         self._deliveries[node] += 1
@@ -142,7 +216,7 @@ class Reference:
             )
 
     def _send(self, node: int, destination: int, message: Any) -> None:
-        kind, source, counter = self._identify(node, destination, message)
+        kind, (source, counter) = self._identify(node, destination, message)
         self.copies[kind] += 1
         is_ack = kind == "ACK"
         arrival = self._transmitters.send(
@@ -156,20 +230,26 @@ class Reference:
         )
         if kind == "PUB":
             self.queue_lengths[node].append(self._transmitters.queue_length(self._now, node))
+            before = self._distance.get((node, (source, counter)), 0)
+            self._distance[destination, (source, counter)] = before + 1
         self._at(arrival, partial(self._receive, destination, node, message))
 
-    def _receive(self, node: int, sender: int, message: object) -> None:
+    def _receive(self, node: int, sender: int, message: Any) -> None:
+        self.arrived += 1
+        broadcast = message.broadcast if isinstance(message, Copy) else message
+        if isinstance(broadcast, Publication | Pub):
+            self.false_positives += node not in self._subscribers[int(broadcast.topic)]
         self._carry_out(node, self._peers[node].receive(sender, message))
 
-    def _identify(self, node: int, destination: int, message: Any) -> tuple[str, int, int]:
-        """Kind of a message, and the broadcast ⟨source, counter⟩ that it belongs to."""
+    def _identify(self, node: int, destination: int, message: Any) -> tuple[str, Identifier]:
+        """Kind of a message, and the broadcast that it belongs to."""
         if isinstance(message, Copy):
             broadcast = message.broadcast
             self._hops[node, message.hop] = (broadcast.source, broadcast.counter)
-            return _KINDS[type(broadcast)], broadcast.source, broadcast.counter
+            return _KINDS[type(broadcast)], (broadcast.source, broadcast.counter)
         if isinstance(message, Ack):
-            return "ACK", *self._hops.pop((destination, message.hop))
-        return type(message).__name__.upper(), message.source, message.counter
+            return "ACK", self._hops.pop((destination, message.hop))
+        return type(message).__name__.upper(), (message.source, message.counter)
 
 
 _KINDS: dict[type[Broadcast], str] = {Publication: "PUB", Subscription: "SUB", Unsubscription: "UNS"}

@@ -20,7 +20,14 @@ def _none() -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Events of one run. Times in u.t.; equal times happen in the order of the arrays, changes first."""
+    """Events of one run. Times in u.t.; equal times happen in the order of the arrays, changes first.
+
+    What a node cannot do at its time is left out of the run: a join if it has asked to subscribe and
+    not to leave since; a publication if its subscription is not in effect, or it has asked to leave; a
+    leave likewise, except that the amended protocol lets a node leave before its subscription is in
+    effect. (These are the `can_…` of `protocol.peer`; the published algorithm says the same by its own
+    view and by `Subscribed`.)
+    """
 
     nodes: int
     """Nodes 0 … nodes − 1 exist; a power of two."""
@@ -42,6 +49,9 @@ class Workload:
     """Node → time from its last awaited delivery to its answer."""
     roots: Ints = field(default_factory=_none)
     """Topic → root of its tree, for the systems that have one."""
+    brokers: int = 0
+    """With brokers (a power of two): nodes 0 … brokers − 1 are brokers and no members, and node brokers + j is
+    attached to broker j mod brokers; roots are brokers. 0: there are none."""
 
     @property
     def topics(self) -> int:

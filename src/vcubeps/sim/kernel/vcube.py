@@ -1,0 +1,565 @@
+"""VCube-PS with a membership that does not change, compiled: one event per copy, exact, any number of topics.
+
+All views are equal then, so trees come from the membership of the topic, and the amended and the
+published algorithm send the same messages and hold the same barriers (a delivered message always
+stands for its own barrier; `unpruned` keeps what it stands for). Barriers and what a node has
+delivered are bit sets over the publications of a topic.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from vcubeps.sim import trace as rows
+from vcubeps.sim.kernel.copies import early, luck_of_broadcast
+from vcubeps.sim.kernel.options import EVENT_LOOP
+from vcubeps.sim.kernel.trees import nearest_members
+from vcubeps.sim.kernel.wheel import CHUNK, CHUNK_BITS, make_wheel
+from vcubeps.sim.measurements import Measurements, trimmed
+from vcubeps.sim.network import Delays
+from vcubeps.sim.workload import Workload
+
+_PUB, _ACK, _ANSWER = 0, 1, 2
+_KIND_BITS, _HOP_BITS, _CLUSTER_BITS, _NODE_BITS = 2, 5, 5, 21
+_HOP_AT = _KIND_BITS
+_CLUSTER_AT = _HOP_AT + _HOP_BITS
+_NODE_AT = _CLUSTER_AT + _CLUSTER_BITS
+_MESSAGE_AT = _NODE_AT + _NODE_BITS
+_HOP_MASK, _CLUSTER_MASK, _NODE_MASK = 31, 31, (1 << _NODE_BITS) - 1
+
+_DONE, _WHEEL_TOO_SHORT, _HISTOGRAM_TOO_SHORT = 0, 1, 2
+
+_FIRST_SPAN_UT = 4096
+_CHAIN_MASK = 63
+"""A node keeps what is blocked in so many chains, plus one, by the publication that it waits for."""
+
+
+def run(
+    workload: Workload,
+    delays: Delays,
+    seed: int,
+    *,
+    protocol: str = "amended",
+    ordered: bool = True,
+    trace: bool = False,
+) -> tuple[Measurements, rows.Trace | None]:
+    """Simulate; without `ordered` no barriers are kept and a reception is a delivery."""
+    span = _FIRST_SPAN_UT
+    while span <= delays.flight_ut + delays.transmission_ut:
+        span *= 2
+    while True:
+        attempt = _Attempt(workload, delays, seed, protocol, ordered, trace, span)
+        if attempt.run() == _DONE:
+            return attempt.measurements(), attempt.trace() if trace else None
+        span *= 4
+
+
+class _Attempt:
+    """The arrays of one run, for events at most `span` u.t. ahead and latencies below 4 · `span`."""
+
+    def __init__(
+        self,
+        load: Workload,
+        delays: Delays,
+        seed: int,
+        protocol: str,
+        ordered: bool,
+        trace: bool,
+        span: int,
+    ) -> None:
+        if len(load.change_ut):
+            raise ValueError("this kernel is for memberships that do not change")
+        self._load, self._delays, self._seed = load, delays, seed
+        self._prune = protocol != "unpruned"
+        self._ordered, self._traced, self._span = ordered, trace, span
+        # The published algorithm numbers what a node does from 0, the amended one from 1.
+        first_counter = 0 if protocol == "amended" else -1
+        nodes, topics = load.nodes, load.topics
+        sizes = load.members.sum(axis=1)
+        extra = nodes if load.answers_after else 0
+        self._capacity = capacity = len(load.publish_ut) + extra
+        per_topic = np.bincount(load.publish_topic, minlength=topics)
+        per_topic[0] += extra
+        self._receptions = int((per_topic * np.maximum(sizes - 1, 0)).sum())
+        words = (per_topic + 63) // 64 if ordered else np.zeros(topics, np.int64)
+        self._words = words.astype(np.int64)
+        self._offset = np.concatenate(([0], np.cumsum(self._words)))[:-1].astype(np.int64)
+        # Nobody waits for an acknowledgement that is the only one of its source and topic and does not queue.
+        pairs = load.publish_node * topics + load.publish_topic
+        self._with_acks = delays.acks == "queued" or len(np.unique(pairs)) < len(pairs)
+        self._everyone = bool(load.members.all())
+        self._tables = (
+            np.empty((1, 1, 1), np.int32)
+            if self._everyone
+            else np.stack([nearest_members(members) for members in load.members])
+        )
+        self._last_counter = load.members.sum(axis=0).astype(np.int64) + first_counter
+        self.source = np.empty(capacity, np.int64)
+        self.topic = np.empty(capacity, np.int64)
+        self.counter = np.empty(capacity, np.int64)
+        self.published = np.empty(capacity, np.int64)
+        self.started = np.empty(capacity, np.int64)
+        self.place = np.empty(capacity, np.int64)
+        self.barrier = np.zeros((capacity, int(self._words.max(initial=0))), np.int64)
+        histogram = 4 * span
+        self.reception_ut = np.zeros(histogram, np.int64)
+        self.delivery_ut = np.zeros(histogram, np.int64)
+        self.wait_ut = np.zeros(histogram, np.int64)
+        self.hops = np.zeros(1 << _HOP_BITS, np.int64)
+        self.queue_total = np.zeros(nodes, np.int64)
+        self.queue_copies = np.zeros(nodes, np.int64)
+        self.totals = np.zeros(8, np.int64)
+        kept = self._receptions if trace else 0
+        self.received = np.empty((3, kept), np.int64)
+        self.delivered = np.empty((3, kept + capacity if trace else 0), np.int64)
+
+    def run(self) -> int:
+        load, delays = self._load, self._delays
+        nodes, topics, capacity = load.nodes, load.topics, self._capacity
+        has_spoken = np.zeros(nodes, np.bool_)
+        has_spoken[load.publish_node] = True
+        total_words = int(self._words.sum())
+        pending = self._receptions if self._ordered else 0
+        pairs = nodes * topics
+        wheel = make_wheel(self._span, self._receptions * (2 if self._with_acks else 1) + 2 * nodes)
+        answer_wait = load.answer_wait_ut if load.answers_after else np.empty(0, np.int64)
+        waits = self._with_acks
+        return int(
+            simulate(
+                load.dimension, topics, self._everyone, self._tables,
+                delays.wait_ut + delays.flight_ut, delays.transmission_ut, delays.jitters,
+                np.int64(self._seed), delays.acks == "queued", waits,
+                load.publish_ut, load.publish_node, load.publish_topic,
+                load.answers_after, answer_wait, has_spoken, np.zeros(nodes, np.int64),
+                self._last_counter,
+                self.source, self.topic, self.counter, self.published, self.started, self.place,
+                np.zeros(capacity, np.uint64),
+                np.zeros(pairs if waits else 1, np.bool_),
+                np.full(pairs if waits else 1, -1, np.int32),
+                np.full(pairs if waits else 1, -1, np.int32),
+                np.full(capacity, -1, np.int32),
+                self._ordered, self._prune,
+                np.full(capacity, -1, np.int64), np.full(1 if self._prune else pairs, -1, np.int64),
+                self._words, self._offset, np.zeros(topics, np.int64),
+                np.zeros((nodes, total_words), np.int64), np.zeros((nodes, total_words), np.int64),
+                self.barrier,
+                np.full((nodes if self._ordered else 1, _CHAIN_MASK + 1), -1, np.int32),
+                np.empty((4, pending), np.int64),
+                np.empty((3, capacity + 1), np.int64),
+                wheel.head, wheel.position, wheel.pool, wheel.link,
+                np.zeros(nodes, np.int64),
+                np.zeros((capacity, nodes) if waits else (1, 1), np.int8),
+                self.reception_ut, self.delivery_ut, self.wait_ut, self.hops,
+                self.queue_total, self.queue_copies, self.totals,
+                self._traced, self.received, self.delivered,
+            )
+        )  # fmt: skip
+
+    def measurements(self) -> Measurements:
+        publications, pub_copies, ack_copies, receptions, *_ = self.totals.tolist()
+        if not self._ordered:
+            delivery, wait, entries = self.reception_ut, np.zeros(0, np.int64), np.zeros(0, np.int64)
+        else:
+            delivery, wait = self.delivery_ut, self.wait_ut
+            bits = np.bitwise_count(self.barrier[:publications]).sum(axis=1, dtype=np.int64)
+            entries = np.bincount(bits).astype(np.int64)
+        if not self._with_acks:
+            ack_copies = pub_copies
+        return Measurements(
+            reception_ut=trimmed(self.reception_ut),
+            delivery_ut=trimmed(delivery),
+            causal_wait_ut=trimmed(wait),
+            barrier_entries=trimmed(entries),
+            path_hops=trimmed(self.hops),
+            queue_total=self.queue_total,
+            queue_copies=self.queue_copies,
+            publications=publications,
+            pub_copies=pub_copies,
+            ack_copies=ack_copies,
+            expected=receptions,
+            events=pub_copies + ack_copies,
+        )
+
+    def trace(self) -> rows.Trace:
+        publications, _, _, receptions, deliveries, *_ = self.totals.tolist()
+        result = rows.Trace()
+        by_place = {
+            (int(self.topic[m]), int(self.place[m])): (int(self.source[m]), int(self.counter[m]))
+            for m in range(publications)
+        }
+        started = sorted(range(publications), key=lambda m: (self.started[m], m))
+        for m in started:
+            topic = int(self.topic[m])
+            barrier = tuple(sorted(by_place[topic, bit] for bit in _bits(self.barrier[m])))
+            result.publications.append(
+                rows.Publication(
+                    topic, int(self.source[m]), int(self.counter[m]),
+                    int(self.published[m]), int(self.started[m]), barrier,
+                )
+            )  # fmt: skip
+        for table, events in ((self.received[:, :receptions], result.receptions),
+                              (self.delivered[:, :deliveries], result.deliveries)):  # fmt: skip
+            for time, node, m in table.T.tolist():
+                events.append(
+                    rows.Arrival(time, node, int(self.topic[m]), int(self.source[m]), int(self.counter[m]))
+                )
+        return result
+
+
+def _bits(words: np.ndarray) -> list[int]:
+    return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
+
+
+@njit(**EVENT_LOOP)
+def simulate(  # type: ignore[no-untyped-def]
+    dimension, topics, everyone, tables,
+    flight_ut, transmission_ut, jitters, seed, acks_queue, with_acks,
+    input_ut, input_node, input_topic,
+    answers_after, answer_wait_ut, has_spoken, deliveries_of,
+    last_counter,
+    source_of, topic_of, counter_of, published, started, place_of, luck_of,
+    under_way, waiting_first, waiting_last, waiting_next,
+    ordered, prune, previous_of, last_of, words, offset, placed, past, has, barrier,
+    blocked_first, blocked, ready,
+    head, position, pool, link,
+    busy_until, awaited,
+    reception_ut, delivery_ut, causal_wait_ut, path_hops,
+    queue_total, queue_copies, totals,
+    traced, received_rows, delivered_rows,
+):  # fmt: skip
+    span = len(head)
+    longest = len(reception_ut)
+    inputs = len(input_ut)
+    next_input = np.int64(0)
+    publications = np.int64(0)
+    pub_copies = np.int64(0)
+    ack_copies = np.int64(0)
+    receptions = np.int64(0)
+    deliveries = np.int64(0)
+    in_flight = np.int64(0)
+    free = np.int64(0)
+    used = np.int64(1)
+    blocked_free = np.int64(-1)
+    blocked_used = np.int64(0)
+    now = np.int64(0)
+    while next_input < inputs or in_flight:
+        if in_flight == 0:
+            now = input_ut[next_input]
+        bucket = np.uint64(now & (span - 1))
+        chunk = np.int64(0)
+        place = np.int64(0)
+        begin = np.int64(-1)
+        while True:
+            # 1. Who does something: the source of a publication that may begin now, the application that
+            # publishes, or whoever gets the next event.
+            kind = _PUB
+            publisher = np.int64(-1)
+            hop = np.int64(0)
+            answer_ut = np.int64(-1)
+            if begin < 0:
+                if next_input < inputs and input_ut[next_input] == now:
+                    publisher = input_node[next_input]
+                    subject = input_topic[next_input]
+                    next_input += 1
+                else:
+                    # A chunk that has just been entered has an event; only then may the ends of two chunks be compared.
+                    if chunk == 0:
+                        if position[bucket] == 0:
+                            break
+                        chunk = np.int64(head[bucket])
+                        place = chunk << CHUNK_BITS
+                    elif place == position[bucket]:
+                        link[np.uint64(chunk)] = free
+                        free = chunk
+                        position[bucket] = 0
+                        break
+                    elif place == (chunk + 1) << CHUNK_BITS:
+                        following = np.int64(link[np.uint64(chunk)])
+                        link[np.uint64(chunk)] = free
+                        free = chunk
+                        chunk = following
+                        place = chunk << CHUNK_BITS
+                    event = pool[np.uint64(place)]
+                    place += 1
+                    in_flight -= 1
+                    kind = event & 3
+                    node = (event >> _NODE_AT) & _NODE_MASK
+                    message = event >> _MESSAGE_AT
+                    if kind == _ANSWER:
+                        publisher = node
+                        subject = np.int64(0)
+                if publisher >= 0:
+                    message = publications
+                    publications += 1
+                    last_counter[publisher] += 1
+                    source_of[message] = publisher
+                    topic_of[message] = subject
+                    counter_of[message] = last_counter[publisher]
+                    published[message] = now
+                    luck_of[message] = luck_of_broadcast(seed, publisher, last_counter[publisher])
+                    if with_acks:
+                        pair = publisher * topics + subject
+                        if under_way[pair]:
+                            if waiting_first[pair] < 0:
+                                waiting_first[pair] = message
+                            else:
+                                waiting_next[waiting_last[pair]] = message
+                            waiting_last[pair] = message
+                            continue
+                        under_way[pair] = True
+                    begin = message
+                elif kind == _ACK:
+                    awaited[np.uint64(message), np.uint64(node)] -= 1
+                    if awaited[np.uint64(message), np.uint64(node)]:
+                        continue
+                    if node == source_of[message]:
+                        pair = node * topics + topic_of[message]
+                        begin = np.int64(waiting_first[pair])
+                        if begin < 0:
+                            under_way[pair] = False
+                            continue
+                        waiting_first[pair] = waiting_next[begin]
+            # 2. What it does before it sends.
+            if begin >= 0:
+                message = begin
+                begin = np.int64(-1)
+                kind = _PUB
+                node = source_of[message]
+                subject = topic_of[message]
+                clusters = np.int64(dimension)
+                started[message] = now
+                at = placed[subject]
+                place_of[message] = at
+                placed[subject] = at + 1
+                if not prune:
+                    previous_of[message] = last_of[node * topics + subject]
+                    last_of[node * topics + subject] = at
+                if ordered:
+                    base = offset[subject]
+                    for word in range(words[subject]):
+                        barrier[message, word] = past[node, base + word]
+                        past[node, base + word] = 0
+                    past[node, base + (at >> 6)] |= np.int64(1) << (at & 63)
+                    has[node, base + (at >> 6)] |= np.int64(1) << (at & 63)
+                if traced:
+                    delivered_rows[0, deliveries] = now
+                    delivered_rows[1, deliveries] = node
+                    delivered_rows[2, deliveries] = message
+                    deliveries += 1
+            else:
+                subject = topic_of[np.uint64(message)]
+                clusters = np.int64(0)
+                if kind == _PUB:
+                    clusters = (event >> _CLUSTER_AT) & _CLUSTER_MASK
+                    hop = (event >> _HOP_AT) & _HOP_MASK
+                    latency = now - published[np.uint64(message)]
+                    if latency >= longest:
+                        return _HISTOGRAM_TOO_SHORT
+                    reception_ut[np.uint64(latency)] += 1
+                    path_hops[hop] += 1
+                    if traced:
+                        received_rows[0, receptions] = now
+                        received_rows[1, receptions] = node
+                        received_rows[2, receptions] = message
+                    receptions += 1
+                    # `ready` is a stack of what may be deliverable: publication, since when it is here, and the
+                    # first word of its barrier to look at.
+                    ready[0, 0] = message
+                    ready[1, 0] = now
+                    ready[2, 0] = 0
+                    height = np.int64(1) if ordered else np.int64(0)
+                    while height:
+                        height -= 1
+                        candidate = ready[0, height]
+                        since = ready[1, height]
+                        base = offset[subject]
+                        count = words[subject]
+                        # What it has covered before it was blocked stays covered.
+                        word = ready[2, height]
+                        lacks = np.int64(0)
+                        while word < count:
+                            lacks = (
+                                barrier[np.uint64(candidate), np.uint64(word)]
+                                & ~has[np.uint64(node), np.uint64(base + word)]
+                            )
+                            if lacks:
+                                break
+                            word += 1
+                        if lacks:
+                            # It waits for the first publication that it lacks.
+                            at = word << 6
+                            while lacks & 1 == 0:
+                                lacks >>= 1
+                                at += 1
+                            if blocked_free >= 0:
+                                entry = blocked_free
+                                blocked_free = np.int64(blocked[2, entry])
+                            else:
+                                entry = blocked_used
+                                blocked_used += 1
+                            blocked[0, entry] = candidate
+                            blocked[1, entry] = since
+                            awaits = (base << 6) + at
+                            blocked[2, entry] = blocked_first[node, awaits & _CHAIN_MASK]
+                            blocked[3, entry] = awaits
+                            blocked_first[node, awaits & _CHAIN_MASK] = entry
+                            continue
+                        if prune:
+                            for word in range(count):
+                                past[np.uint64(node), np.uint64(base + word)] &= ~barrier[
+                                    np.uint64(candidate), np.uint64(word)
+                                ]
+                        elif previous_of[candidate] >= 0:
+                            # A barrier names the last of each source.
+                            at = previous_of[candidate]
+                            past[node, base + (at >> 6)] &= ~(np.int64(1) << (at & 63))
+                        at = place_of[candidate]
+                        past[node, base + (at >> 6)] |= np.int64(1) << (at & 63)
+                        has[node, base + (at >> 6)] |= np.int64(1) << (at & 63)
+                        delivery_ut[now - published[candidate]] += 1
+                        causal_wait_ut[now - since] += 1
+                        if traced:
+                            delivered_rows[0, deliveries] = now
+                            delivered_rows[1, deliveries] = node
+                            delivered_rows[2, deliveries] = candidate
+                            deliveries += 1
+                        if answers_after and subject == 0:
+                            deliveries_of[node] += 1
+                            if deliveries_of[node] >= answers_after and not has_spoken[node]:
+                                has_spoken[node] = True
+                                answer_ut = now + answer_wait_ut[node]
+                        # All that waited for it may be deliverable now.
+                        awaits = (base << 6) + at
+                        entry = np.int64(blocked_first[np.uint64(node), np.uint64(awaits & _CHAIN_MASK)])
+                        before = np.int64(-1)
+                        while entry >= 0:
+                            following = np.int64(blocked[2, entry])
+                            if blocked[3, entry] != awaits:
+                                before = entry
+                            else:
+                                ready[0, height] = blocked[0, entry]
+                                ready[1, height] = blocked[1, entry]
+                                ready[2, height] = at >> 6
+                                height += 1
+                                if before < 0:
+                                    blocked_first[node, awaits & _CHAIN_MASK] = following
+                                else:
+                                    blocked[2, before] = following
+                                blocked[2, entry] = blocked_free
+                                blocked_free = entry
+                            entry = following
+            # 3. What it sends: a copy to the first member of each cluster, or else an acknowledgement to
+            # its parent; last, if it has heard enough, a note to itself that it will answer.
+            turn = max(now, busy_until[np.uint64(node)])
+            backlog = turn - now
+            children = np.int64(0)
+            cluster = np.int64(0)
+            is_ack = kind == _ACK
+            while True:
+                if not is_ack:
+                    # The next child, if there is one.
+                    destination = np.int64(-1)
+                    while cluster < clusters and destination < 0:
+                        destination = node ^ (np.int64(1) << cluster)
+                        if not everyone:
+                            destination = np.int64(
+                                tables[np.uint64(subject), np.uint64(cluster), np.uint64(destination)]
+                            )
+                        cluster += 1
+                    if destination >= 0:
+                        children += 1
+                        event = (
+                            (message << _MESSAGE_AT)
+                            | (destination << _NODE_AT)
+                            | ((cluster - 1) << _CLUSTER_AT)
+                            | ((hop + 1) << _HOP_AT)
+                        )
+                    elif children == 0 and with_acks and hop:
+                        is_ack = True
+                    elif answer_ut >= 0:
+                        event = (node << _NODE_AT) | _ANSWER
+                    else:
+                        break
+                    is_answer = destination < 0 and not is_ack
+                else:
+                    is_answer = False
+                if is_answer:
+                    arrival = answer_ut
+                    answer_ut = np.int64(-1)
+                    cluster = clusters
+                else:
+                    if is_ack:
+                        source = source_of[message]
+                        distance = source ^ node
+                        destination = source ^ (distance & (distance - 1))
+                        if not everyone:
+                            # Walk down from the source until this node is the next.
+                            destination = source
+                            while True:
+                                distance = destination ^ node
+                                level = np.int64(-1)
+                                while distance:
+                                    distance >>= 1
+                                    level += 1
+                                child = np.int64(tables[subject, level, destination ^ (np.int64(1) << level)])
+                                if child == node:
+                                    break
+                                destination = child
+                        event = (message << _MESSAGE_AT) | (destination << _NODE_AT) | _ACK
+                        ack_copies += 1
+                    arrival = now + flight_ut
+                    if acks_queue or not is_ack:
+                        arrival = turn + flight_ut
+                        turn += transmission_ut
+                    if jitters:
+                        arrival -= early(luck_of[message], destination, is_ack)
+                if arrival - now >= span:
+                    return _WHEEL_TOO_SHORT
+                slot = np.uint64(arrival & (span - 1))
+                end = position[slot]
+                if end & (CHUNK - 1) == 0:
+                    fresh = free
+                    if fresh:
+                        free = np.int64(link[np.uint64(fresh)])
+                    else:
+                        fresh = used
+                        used += 1
+                    if end == 0:
+                        head[slot] = fresh
+                    else:
+                        link[np.uint64((end >> CHUNK_BITS) - 1)] = fresh
+                    end = fresh << CHUNK_BITS
+                pool[np.uint64(end)] = event
+                position[slot] = end + 1
+                in_flight += 1
+                if is_ack:
+                    if answer_ut < 0:
+                        break
+                    is_ack = False  # only a leaf gets here, and it has no children left to serve
+                    hop = np.int64(0)
+            if turn > now:
+                busy_until[np.uint64(node)] = turn
+            if children:
+                if transmission_ut != 1:
+                    backlog = (backlog + transmission_ut - 1) // transmission_ut
+                queue_copies[np.uint64(node)] += children
+                queue_total[np.uint64(node)] += children * backlog + (children * (children + 1) >> 1)
+                pub_copies += children
+                if with_acks:
+                    awaited[np.uint64(message), np.uint64(node)] = children
+            elif with_acks and kind == _PUB and node == source_of[message]:
+                # Nobody else is in the topic: the broadcast is over, and the next one may begin.
+                pair = node * topics + subject
+                begin = np.int64(waiting_first[pair])
+                if begin >= 0:
+                    waiting_first[pair] = waiting_next[begin]
+                else:
+                    under_way[pair] = False
+        now += 1
+    totals[0] = publications
+    totals[1] = pub_copies
+    totals[2] = ack_copies
+    totals[3] = receptions
+    totals[4] = deliveries
+    return _DONE
