@@ -9,9 +9,11 @@ READY := .venv/.ready
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(READY)  ## the paper's figure 3, then 2000 random schedules with faults
+run: $(READY)  ## the paper's figure 3, random schedules with faults, and points of figures 4 and 6
 	$(BIN)/vcubeps tree --nodes 8 --source 2 --subscribers 0,2,3,5,7
 	$(BIN)/vcubeps explore --schedules 2000 --seed 1 --faults crash,recover,suspect
+	$(BIN)/vcubeps simulate one-publisher --set nodes=256,1024,4096 --set preset=calibrated
+	$(BIN)/vcubeps simulate many-publishers --set nodes=64,256,1024 --set propagation_ut=100 --set preset=calibrated
 
 test: $(READY)  ## all tests and the examples in docstrings
 	$(BIN)/pytest -n 2
@@ -24,8 +26,9 @@ lint: $(READY) types  ## style, format, types and the direction of imports
 types: $(READY)  ## mypy --strict alone
 	$(BIN)/mypy
 
-bench: $(READY)  ## speed of the protocol core
+bench: $(READY)  ## speed of the protocol core and of the simulator
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/simulator.py
 
 clean:  ## remove the environment, caches and build output
 	rm -rf .venv build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from vcubeps.cli import explore, tree
+from vcubeps.cli import explore, simulate, tree
 from vcubeps.cli.common import CommandError, Parser, abbreviated
 from vcubeps.protocol.errors import UsageError
 
-COMMANDS = {"tree": tree, "explore": explore}
+COMMANDS = {"tree": tree, "explore": explore, "simulate": simulate}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,8 +6,11 @@ A refusal is one sentence on stderr that names the value, the limit and the fix;
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias
 
 SHOWN_CHARACTERS = 40
@@ -67,3 +70,30 @@ def whole_number(text: str) -> int | None:
 def abbreviated(text: str) -> str:
     """`text`, cut to what a reader needs to recognise it."""
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
+
+
+def usable_cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every platform
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@contextmanager
+def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None] | None]:
+    """A bar on stderr if that is a terminal; yields what is to be called with each number done, or None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    # Loaded only where a terminal shows it: it takes longer than the rest of the command line.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)

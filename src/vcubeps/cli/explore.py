@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 
-from vcubeps.cli.common import CommandError, Subparsers, abbreviated, integer, whole_number
+from vcubeps.cli.common import (
+    CommandError,
+    Subparsers,
+    abbreviated,
+    integer,
+    progress_bar,
+    usable_cores,
+    whole_number,
+)
 from vcubeps.sim.explore import Allowed, CampaignResult, Outcome, campaign, run_operations, run_schedule
 from vcubeps.sim.explore.checkers import PROMISES
 from vcubeps.sim.explore.options import (
@@ -154,36 +160,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _campaign(args: argparse.Namespace, allowed: Allowed, algorithm: str) -> CampaignResult:
-    jobs = args.jobs or _usable_cores()
+    jobs = args.jobs or usable_cores()
     schedules, seed = args.schedules or SCHEDULES_DEFAULT, args.seed or 0
-    with _progress_bar(schedules) as progress:
+    with progress_bar("schedules", schedules) as progress:
         return campaign(schedules, seed, allowed, algorithm, jobs=jobs, progress=progress)
-
-
-def _usable_cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)  # not on every platform
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-@contextmanager
-def _progress_bar(schedules: int) -> Iterator[Callable[[int], None] | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
-    # Loaded only where a terminal shows it: it takes longer than the rest of the command line.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("schedules"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("schedules", total=schedules)
-        yield lambda count: bar.advance(task, count)
 
 
 def _as_json(result: CampaignResult, algorithm: str) -> dict[str, object]:

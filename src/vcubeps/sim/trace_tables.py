@@ -1,0 +1,90 @@
+"""Traces as Parquet tables: runs, publications, receptions, deliveries, membership.
+
+Every table has a column `run`, the number of the run in `runs`. Times are in u.t. A delivery's
+`position` counts the deliveries of its node in their order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vcubeps.sim.scenarios import Run
+from vcubeps.sim.trace import Arrival, Trace
+
+_EVENT = [("run", pa.int64()), ("topic", pa.int64())]
+_IDENTITY = [("source", pa.int64()), ("counter", pa.int64())]
+
+SCHEMAS = {
+    "runs": pa.schema(
+        [("run", pa.int64()), ("scenario", pa.string()), ("system", pa.string()), ("seed", pa.int64()),
+         ("parameters", pa.string())]
+    ),
+    "publications": pa.schema(
+        [*_EVENT, *_IDENTITY, ("published_ut", pa.int64()), ("started_ut", pa.int64()),
+         ("barrier", pa.list_(pa.struct(_IDENTITY)))]
+    ),
+    "receptions": pa.schema([*_EVENT, *_IDENTITY, ("node", pa.int64()), ("time_ut", pa.int64())]),
+    "deliveries": pa.schema(
+        [*_EVENT, *_IDENTITY, ("node", pa.int64()), ("time_ut", pa.int64()), ("position", pa.int64())]
+    ),
+    "membership": pa.schema(
+        [*_EVENT, ("node", pa.int64()), ("time_ut", pa.int64()), ("joins", pa.bool_())]
+    ),
+}  # fmt: skip
+
+
+@contextmanager
+def directory(path: Path | None) -> Iterator[Path | None]:
+    """Where to write meanwhile; it becomes `path` when all is written, and vanishes if it is not."""
+    if path is None:
+        yield None
+        return
+    unfinished = path.with_name(f"{path.name}.unfinished-{os.getpid()}")
+    unfinished.mkdir()
+    try:
+        for table in SCHEMAS:
+            (unfinished / table).mkdir()
+        yield unfinished
+        if path.exists():
+            path.rmdir()  # an empty one, as the caller has checked
+        unfinished.rename(path)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def write(path: Path, number: int, run: Run, events: Trace) -> None:
+    point = run.point
+    tables: dict[str, list[dict[str, object]]] = {
+        "runs": [
+            {"run": number, "scenario": point.scenario, "system": point.system, "seed": run.seed,
+             "parameters": json.dumps(dict(point.parameters))}
+        ],
+        "publications": [
+            {**row._asdict(), "barrier": [{"source": s, "counter": c} for s, c in row.barrier]}
+            for row in events.publications
+        ],
+        "receptions": [row._asdict() for row in events.receptions],
+        "deliveries": _numbered(events.deliveries),
+        "membership": [row._asdict() for row in events.membership],
+    }  # fmt: skip
+    for name, rows in tables.items():
+        table = pa.Table.from_pylist([{**row, "run": number} for row in rows], SCHEMAS[name])
+        pq.write_table(table, path / name / f"{number:06}.parquet")
+
+
+def _numbered(deliveries: Sequence[Arrival]) -> list[dict[str, object]]:
+    positions: Counter[int] = Counter()
+    rows: list[dict[str, object]] = []
+    for row in deliveries:
+        rows.append({**row._asdict(), "position": positions[row.node]})
+        positions[row.node] += 1
+    return rows

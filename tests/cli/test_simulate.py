@@ -1,0 +1,145 @@
+"""`vcubeps simulate`: rows, tables, traces, and refusals."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from vcubeps.cli import main
+
+Output = pytest.CaptureFixture[str]
+
+ONE = ("simulate", "one-publisher", "--set", "nodes=64", "--set", "subscribers=0.25", "--jobs", "1")
+
+
+def test_json_has_one_row_per_system_and_point(capsys: Output) -> None:
+    assert main([*ONE, "--runs", "3", "--seed", "1", "--json"]) == 0
+
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["system"] for row in rows] == ["vcube-ps", "srpt-s"]
+    for row in rows:
+        assert row["nodes"] == 64
+        assert row["subscribers"] == 0.25
+        assert row["runs"] == 3
+        assert row["latency_mean_ut"] > 100
+        assert row["latency_ci95_ut"] > 0
+    assert rows[0]["pub_messages_mean"] == 15 < rows[1]["pub_messages_mean"]
+
+
+def test_answer_does_not_depend_on_the_number_of_processes(capsys: Output) -> None:
+    answers = []
+    for jobs in ("1", "2"):
+        arguments = ["simulate", "discussion", "--set", "nodes=16", "--set", "questions=1,2", "--runs", "3"]
+        main([*arguments, "--jobs", jobs, "--json"])
+        answers.append(capsys.readouterr().out)
+
+    assert answers[0] == answers[1]
+
+
+def test_several_values_make_an_axis(capsys: Output) -> None:
+    main(["simulate", "many-publishers", "--set", "nodes=8,16", "--set", "publishers=50%", "--runs", "1",
+          "--set", "propagation_ut=10", "--system", "srpt-s", "--jobs", "1", "--json"])  # fmt: skip
+
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["system"], row["nodes"], row["publishers"]) for row in rows] == [
+        ("srpt-s", 8, 0.5), ("srpt-s", 16, 0.5),
+    ]  # fmt: skip
+
+
+def test_table_for_people_names_what_varies(capsys: Output) -> None:
+    main([*ONE, "--runs", "2"])
+
+    text = capsys.readouterr().out
+    assert "system" in text.splitlines()[0]
+    assert "latency" in text.splitlines()[0]
+    assert "vcube-ps" in text
+    assert "2 runs per row" in text
+
+
+def test_list_explains_scenarios_and_parameters(capsys: Output) -> None:
+    assert main(["simulate", "--list"]) == 0
+
+    text = capsys.readouterr().out
+    for word in ("one-publisher", "figure 10", "churn_interval_ut", "calibrated", "custom"):
+        assert word in text
+
+
+def test_trace_tables_hold_every_event(tmp_path: Path, capsys: Output) -> None:
+    main(["simulate", "discussion", "--set", "nodes=8", "--set", "questions=1", "--set", "protocol=amended",
+          "--runs", "2", "--trace", str(tmp_path / "trace"), "--jobs", "1", "--json"])  # fmt: skip
+
+    rows = {name: pq.read_table(tmp_path / "trace" / name).to_pylist() for name in
+            ("runs", "publications", "receptions", "deliveries", "membership")}  # fmt: skip
+    assert [row["run"] for row in rows["runs"]] == [0, 1]
+    assert len(rows["publications"]) == 2 * 8
+    assert len(rows["receptions"]) == 2 * 8 * 7
+    assert len(rows["deliveries"]) == 2 * 8 * 8
+    assert rows["membership"] == []
+    delivered = {
+        (row["run"], row["node"], row["source"], row["counter"]): row["position"]
+        for row in rows["deliveries"]
+    }
+    for publication in rows["publications"]:
+        for node in range(8):
+            here = (publication["run"], node)
+            place = delivered[*here, publication["source"], publication["counter"]]
+            for entry in publication["barrier"]:
+                assert delivered[*here, entry["source"], entry["counter"]] < place
+    assert list(tmp_path.iterdir()) == [tmp_path / "trace"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "which scenario? choose among one-publisher"),
+        (["nothing"], "'nothing' is unknown: choose among one-publisher"),
+        (["one-publisher", "--set", "nodes=100"], "nodes=100 is not a power of two: give 64 or 128"),
+        (["one-publisher", "--set", "nodes=1"], "nodes lies in 2 to"),
+        (["one-publisher", "--set", "nodes=many"], "nodes is a number from 2 to"),
+        (["one-publisher", "--set", "nodes=2.5"], "nodes is a whole number, got 2.5"),
+        (["one-publisher", "--set", "nodes"], "sets nothing: write NAME=VALUE"),
+        (["one-publisher", "--set", "nodes=8", "--set", "nodes=16"], "is given twice"),
+        (["one-publisher", "--set", "nodes=8", "--set", "subscribers=9"], "subscribers=9 is more than the 8"),
+        (["one-publisher", "--set", "colour=red"], "'colour' is unknown"),
+        (["one-publisher", "--set", "preset=exact"], "preset is one of literal, calibrated, got 'exact'"),
+        (["one-publisher", "--system", "kafka"], "--system 'kafka' is unknown: choose among vcube-ps"),
+        (["one-publisher", "--system", "srpt-b"], "one-publisher does not run on srpt-b"),
+        (["one-publisher", "--runs", "0"], "0 is outside 1 to"),
+        (["one-publisher", "--trace", "/nowhere/at/all"], "there is no directory /nowhere/at"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(arguments: list[str], text: str, capsys: Output) -> None:
+    assert main(["simulate", *arguments]) == 2
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert text in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_directory_with_something_in_it_is_not_written_to(tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "precious").touch()
+
+    assert main([*ONE, "--trace", str(tmp_path)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [tmp_path / "precious"]
+
+
+def test_interrupt_ends_a_long_run_and_leaves_nothing(tmp_path: Path) -> None:
+    """The signal comes when the unfinished directory is there, that is, when the runs have begun."""
+    command = [sys.executable, "-c", "import sys; from vcubeps.cli import main; sys.exit(main())",
+               "simulate", "many-publishers", "--set", "nodes=4096", "--set", "publishers=1", "--runs", "50",
+               "--trace", str(tmp_path / "trace"), "--jobs", "1"]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        while not list(tmp_path.iterdir()):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+
+    assert list(tmp_path.iterdir()) == []
