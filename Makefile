@@ -12,7 +12,7 @@ help:  ## list the targets
 run: $(READY)  ## the paper's figure 3, random schedules with faults, and points of figures 4 and 6
 	$(BIN)/vcubeps tree --nodes 8 --source 2 --subscribers 0,2,3,5,7
 	$(BIN)/vcubeps explore --schedules 2000 --seed 1 --faults crash,recover,suspect
-	$(BIN)/vcubeps simulate one-publisher --set nodes=256,1024,4096 --set preset=calibrated
+	$(BIN)/vcubeps simulate one-publisher --set nodes=256,1024,4096 --set subscribers=0.25,1 --set preset=calibrated
 	$(BIN)/vcubeps simulate many-publishers --set nodes=64,256,1024 --set propagation_ut=100 --set preset=calibrated
 
 test: $(READY)  ## all tests and the examples in docstrings
