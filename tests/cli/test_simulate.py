@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from vcubeps.cli import main
+from vcubeps.sim import sweep
 
 Output = pytest.CaptureFixture[str]
 
@@ -100,7 +102,7 @@ def test_trace_tables_hold_every_event(tmp_path: Path, capsys: Output) -> None:
         ([], "which scenario? choose among one-publisher"),
         (["nothing"], "'nothing' is unknown: choose among one-publisher"),
         (["one-publisher", "--set", "nodes=100"], "nodes=100 is not a power of two: give 64 or 128"),
-        (["one-publisher", "--set", "nodes=1"], "nodes lies in 2 to"),
+        (["one-publisher", "--set", "nodes=1"], "nodes is a number from 2 to 1048576, got 1"),
         (["one-publisher", "--set", "nodes=many"], "nodes is a number from 2 to"),
         (["one-publisher", "--set", "nodes=2.5"], "nodes is a whole number, got 2.5"),
         (["one-publisher", "--set", "nodes"], "sets nothing: write NAME=VALUE"),
@@ -110,8 +112,13 @@ def test_trace_tables_hold_every_event(tmp_path: Path, capsys: Output) -> None:
         (["one-publisher", "--set", "preset=exact"], "preset is one of literal, calibrated, got 'exact'"),
         (["one-publisher", "--system", "kafka"], "--system 'kafka' is unknown: choose among vcube-ps"),
         (["one-publisher", "--system", "srpt-b"], "one-publisher does not run on srpt-b"),
+        (["one-publisher", "--set", "nodes=6400%"], "nodes is a number from 2 to 1048576, got '6400%'"),
+        (["one-publisher", "--set", "nodes=1_024"], "nodes is a number from"),
+        (["one-publisher", "--set", "subscribers=200%"], "subscribers=200% is more than everyone"),
+        (["one-publisher", "--set", "subscribers=0"], "subscribers is a share up to 1"),
+        (["custom", "--set", "questions=2", "--system", "srpt-s"], "custom does not run on srpt-s"),
         (["one-publisher", "--runs", "0"], "0 is outside 1 to"),
-        (["one-publisher", "--trace", "/nowhere/at/all"], "there is no directory /nowhere/at"),
+        (["one-publisher", "--trace", "/nowhere/at/all"], "/nowhere/at is no directory to write in"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(arguments: list[str], text: str, capsys: Output) -> None:
@@ -131,15 +138,45 @@ def test_directory_with_something_in_it_is_not_written_to(tmp_path: Path, capsys
     assert list(tmp_path.iterdir()) == [tmp_path / "precious"]
 
 
-def test_interrupt_ends_a_long_run_and_leaves_nothing(tmp_path: Path) -> None:
+LONG = (
+    sys.executable, "-c", "import sys; from vcubeps.cli import main; sys.exit(main())",
+    "simulate", "many-publishers", "--set", "nodes=4096", "--set", "publishers=1", "--runs", "50", "--jobs", "1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_ends_a_long_run_and_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
     """The signal comes when the unfinished directory is there, that is, when the runs have begun."""
-    command = [sys.executable, "-c", "import sys; from vcubeps.cli import main; sys.exit(main())",
-               "simulate", "many-publishers", "--set", "nodes=4096", "--set", "publishers=1", "--runs", "50",
-               "--trace", str(tmp_path / "trace"), "--jobs", "1"]  # fmt: skip
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen([*LONG, "--trace", str(tmp_path / "trace")], stderr=subprocess.PIPE) as process:
         while not list(tmp_path.iterdir()):
             assert process.poll() is None
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         assert process.wait(timeout=30) == 130
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_worker_that_dies_ends_the_command_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.setattr(sweep, "_run", _die)
+
+    assert main([*ONE, "--runs", "2"]) == 2
+    assert "a worker process was killed, perhaps for lack of memory" in capsys.readouterr().err
+
+
+def _die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_queues_and_barriers_are_told_as_the_paper_groups_them(capsys: Output) -> None:
+    main(["simulate", "queues", "--set", "nodes=64", "--system", "srpt-s", "--runs", "2", "--json"])
+    [row] = json.loads(capsys.readouterr().out)
+    assert row["queue_groups_mean_nodes"]["0"] == 32
+    assert sum(row["queue_groups_mean_nodes"].values()) == 64
+
+    main(["simulate", "discussion", "--set", "nodes=16", "--set", "questions=1", "--set", "protocol=amended",
+          "--runs", "2", "--json"])  # fmt: skip
+    [row] = json.loads(capsys.readouterr().out)
+    assert sum(row["barrier_entries_histogram"]) == 2 * 16
+    assert sum(row["causal_wait_ut_histogram"]) == 2 * 16 * 15

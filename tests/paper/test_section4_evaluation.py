@@ -87,6 +87,12 @@ class TestOnePublisher:
         assert np.mean([run.forwarders for run in runs]) == pytest.approx(779, rel=0.04)
         assert np.mean([mean(run.path_hops) for run in runs]) == pytest.approx(7, abs=0.1)
 
+    def test_messages_of_small_systems(self) -> None:
+        """Figure 4(b): up to 2.7 times more for 8 nodes (two subscribers, so runs differ much)."""
+        srpt = [run.pub_copies for run in runs_of("one-publisher", SRPT_S, 200, nodes=8, subscribers=0.25)]
+
+        assert np.mean(srpt) == pytest.approx(2.7, abs=0.3)
+
 
 class TestManyPublishers:
     """Section 4.2."""
@@ -111,6 +117,16 @@ class TestManyPublishers:
         )
 
         assert srpt - vcube == pytest.approx(102, abs=15)
+
+    def test_longer_links_bring_the_systems_closer(self) -> None:
+        """Figure 6(b): with t_pp = 1000 SRPT's latency increases less in relation to VCube-PS."""
+        ratios = [
+            latency(runs_of("many-publishers", SRPT_S, 3, nodes=256, publishers=1.0, propagation_ut=t_pp))
+            / latency(runs_of("many-publishers", VCUBE, 3, nodes=256, publishers=1.0, propagation_ut=t_pp))
+            for t_pp in (100, 1000)
+        ]
+
+        assert 1 < ratios[1] < 0.6 * ratios[0]
 
     def test_queues_of_srpt(self) -> None:
         """Table 1, SRPT: 512, 448, 60, 3 and 1 nodes."""
@@ -185,6 +201,43 @@ class TestManyTopics:
         assert increase[SRPT_S] > 0.2
 
 
+class TestChurn:
+    """Section 4.5."""
+
+    def test_both_systems_are_almost_equal_with_256_nodes(self) -> None:
+        """Figure 9(a); here SRPT is a hop above, as it is without churn."""
+        vcube = latency(runs_of("churn", VCUBE, 3, nodes=256, churn=0.125, protocol="published"))
+        srpt = latency(runs_of("churn", SRPT_S, 3, nodes=256, churn=0.125))
+
+        assert 0.8 < srpt / vcube < 1.4
+
+    def test_srpt_breaks_down_with_many_nodes(self) -> None:
+        """Figure 9(a): about 30 times the latency with 2048 nodes; here 1024, and an order of magnitude."""
+        vcube = latency(runs_of("churn", VCUBE, 1, nodes=1024, churn=0.25, protocol="amended"))
+        srpt = latency(runs_of("churn", SRPT_S, 1, nodes=1024, churn=0.25))
+
+        assert srpt / vcube > 5
+
+    def test_srpt_has_more_false_positives(self) -> None:
+        """Figure 9(b)."""
+        vcube = runs_of("churn", VCUBE, 2, nodes=256, churn=0.125, protocol="published")
+        srpt = runs_of("churn", SRPT_S, 2, nodes=256, churn=0.125)
+
+        assert sum(run.false_positives for run in srpt) > 3.7 * sum(run.false_positives for run in vcube)
+
+    @pytest.mark.parametrize("share", [0.125, 0.25])
+    def test_published_protocol_loses_messages_and_the_amended_one_none(self, share: float) -> None:
+        """Beyond the paper: what its figures do not show."""
+        published, amended = (
+            runs_of("churn", VCUBE, 2, nodes=256, churn=share, protocol=protocol)
+            for protocol in ("published", "amended")
+        )
+
+        assert sum(run.lost for run in published) > 100
+        assert sum(run.lost for run in amended) == 0
+        assert all(run.expected > 0 for run in amended)
+
+
 class TestBrokers:
     """Section 4.6, 4096 nodes."""
 
@@ -197,3 +250,14 @@ class TestBrokers:
         assert vcube < min(srpt_b.values())
         assert 1 - vcube / srpt_b[256] == pytest.approx(0.22, abs=0.04)
         assert srpt_b[2048] < srpt_s
+
+    def test_few_brokers_serve_their_subscribers_slowly(self) -> None:
+        """Figure 10: broker to subscriber, 32 brokers are 4 times slower than the others (2 to 5 times here)."""
+        last_hop = {
+            b: np.mean(
+                [mean(run.last_hop_ut) for run in runs_of("brokers", SRPT_B, 3, nodes=4096, brokers=b)]
+            )
+            for b in (32, 256, 2048)
+        }
+
+        assert last_hop[32] > 2 * last_hop[256] > 2 * last_hop[2048]

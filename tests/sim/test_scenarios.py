@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
+from vcubeps.sim.measurements import Measurements
 from vcubeps.sim.parameters import PARAMETERS, ParameterError
+from vcubeps.sim.reference import Reference
 from vcubeps.sim.scenarios import SCENARIOS, SRPT_B, SRPT_S, VCUBE, Point, Run, points, run_seed
-from vcubeps.sim.simulation import simulate
+from vcubeps.sim.simulation import delays_of, simulate
+from vcubeps.sim.srpt import SrptReference
 from vcubeps.sim.summary import summarise
 from vcubeps.sim.workloads import build
 
@@ -45,7 +50,7 @@ def test_every_parameter_of_a_scenario_is_explained(scenario: str) -> None:
 def test_run_gives_the_same_answer_again(scenario: str) -> None:
     for point in small_points(scenario):
         run = Run(point, run_seed(5, 0))
-        first, second = (summarise(point, [simulate(run)[0]]) for _ in range(2))
+        first, second = (summarise(point, 5, [simulate(run)[0]]) for _ in range(2))
 
         assert first == second
         assert first["latency_mean_ut"] is not None
@@ -57,7 +62,7 @@ def test_runs_of_different_seeds_differ(scenario: str) -> None:
     point = small_points(scenario)[0]
 
     latencies = {
-        summarise(point, [simulate(Run(point, run_seed(5, k)))[0]])["latency_mean_ut"] for k in range(6)
+        summarise(point, 5, [simulate(Run(point, run_seed(5, k)))[0]])["latency_mean_ut"] for k in range(6)
     }
 
     assert len(latencies) > 1
@@ -127,6 +132,24 @@ def test_zipf_prefers_the_first_topics() -> None:
         ("brokers", {"nodes": (64,), "brokers": (64,)}, "brokers=64 is not a power of two below nodes=64"),
         ("many-topics", {"nodes": (64,), "topics": (65,)}, "topics=65 is more than nodes=64"),
         ("churn", {"nodes": (64,), "subscribers": (0.9,)}, "lower churn or subscribers"),
+        ("churn", {"nodes": (8,), "subscribers": (2,), "churn": (0.9,)}, "at least 1 must leave, and 1 stay"),
+        ("churn", {"churn_gap_ut": (5000,)}, "churn_gap_ut=5000 is not below churn_interval_ut=3000"),
+        ("churn", {"churn": (0.0,)}, "churn=0 makes no churn"),
+        ("discussion", {"questions": (0,)}, "questions=0 makes no discussion"),
+        ("one-publisher", {"nodes": (2,), "subscribers": (0.25,)}, "has nobody to talk to"),
+        (
+            "brokers",
+            {"nodes": (64,), "brokers": (16,), "publishers": (60,)},
+            "publishers=60 is more than the 48",
+        ),
+        ("custom", {"churn": (0.1,), "subscribers": (0.5,), "topics": (3,)}, "topics has no effect here"),
+        ("custom", {"questions": (2,), "messages": (3,)}, "messages has no effect here"),
+        ("custom", {"zipf_exponent": (2.0,)}, "zipf_exponent has no effect here"),
+        (
+            "custom",
+            {"questions": (2,), "churn": (0.1,), "subscribers": (0.5,)},
+            "cannot be simulated together",
+        ),
         ("churn", {"protocol": ("unpruned",)}, "protocol=amended and protocol=published"),
     ],
 )
@@ -137,3 +160,78 @@ def test_parameters_that_do_not_go_together_are_refused(
         points(scenario, chosen)
 
     assert text in str(caught.value)
+
+
+def random_custom(rng: np.random.RandomState) -> dict[str, tuple[object, ...]]:
+    nodes = int(rng.choice([4, 16, 32]))
+    chosen: dict[str, tuple[object, ...]] = {
+        "nodes": (nodes,),
+        "subscribers": (float(rng.choice([0.5, 0.75])),),
+        "preset": ("literal", "calibrated")[rng.randint(2) :][:1],
+        "acks": ("free", "queued")[rng.randint(2) :][:1],
+        "propagation_ut": (int(rng.choice([1, 30, 100])),),
+        "protocol": ("amended", "published"),
+    }
+    kind = rng.randint(4)
+    if kind == 0:
+        chosen |= {"churn": (0.25,), "churn_interval_ut": (700,), "churn_gap_ut": (90,), "messages": (12,)}
+    elif kind == 1:
+        chosen |= {"questions": (2,), "protocol": ("amended", "published", "unpruned")}
+    else:
+        chosen |= {"topics": (int(rng.randint(1, 5)),), "messages": (30,), "window_ut": (int(rng.choice([5, 900])),),
+                   "brokers": (nodes // 4,), "order": ("causal", "none")}  # fmt: skip
+    return chosen
+
+
+def judged(run: Run, ordered: bool) -> None:
+    """The kernel that a run is given to says what the reference says."""
+    load, delays = build(run), delays_of(run.point.parameters)
+    if run.point.system == VCUBE:
+        protocol = str(run.point.parameters.get("protocol", "amended"))
+        reference: Reference | SrptReference = Reference(load, delays, run.seed, protocol).run()
+    else:
+        reference = SrptReference(load, delays, run.seed).run()
+    measured, events = simulate(run, trace=True)
+    without_trace, _ = simulate(run)
+
+    left_out = set() if ordered else {"delivery_ut", "causal_wait_ut", "barrier_entries"}
+    for field in fields(Measurements):
+        ours = getattr(measured, field.name)
+        assert np.array_equal(ours, getattr(without_trace, field.name)), f"{field.name} of {run}, untraced"
+        if field.name not in left_out:
+            assert np.array_equal(ours, getattr(reference.measurements(), field.name)), (
+                f"{field.name} of {run}"
+            )
+    assert events is not None
+    assert sorted(events.receptions) == sorted(reference.trace.receptions), f"{run}"
+    if ordered:
+        assert sorted(events.deliveries) == sorted(reference.trace.deliveries), f"{run}"
+        assert sorted(events.publications) == sorted(reference.trace.publications), f"{run}"
+        assert sorted(events.membership) == sorted(reference.trace.membership), f"{run}"
+
+
+@pytest.mark.parametrize("scenario", SMALL)
+def test_runs_of_every_scenario_are_as_the_reference_says(scenario: str) -> None:
+    for point in small_points(scenario):
+        judged(Run(point, run_seed(2, 1)), point.parameters.get("order") != "none")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_custom_runs_are_as_the_reference_says(seed: int) -> None:
+    rng = np.random.RandomState(seed)
+    for point in points("custom", random_custom(rng)):  # type: ignore[arg-type]
+        judged(Run(point, run_seed(seed, 0)), point.parameters.get("order") != "none")
+
+
+def test_custom_topics_follow_their_distribution() -> None:
+    chosen = {
+        "nodes": (64,),
+        "topics": (10,),
+        "subscribers": (0.3,),
+        "messages": (8192,),
+        "distribution": ("zipf",),
+    }
+    [point] = points("custom", chosen, (VCUBE,))  # type: ignore[arg-type]
+    counts = np.bincount(build(Run(point, 1)).publish_topic, minlength=10)
+
+    assert counts[0] / 8192 == pytest.approx(1 / sum(k**-0.825 for k in range(1, 11)), abs=0.03)

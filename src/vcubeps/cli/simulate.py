@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -54,7 +56,9 @@ examples:
 
 In the answer, times are in u.t. (units of time), latency is from the application's
 publish to a reception at a subscriber, means are over runs and ci95 is half the
-width of their 95 % confidence interval; null means that there is nothing to measure."""
+width of their 95 % confidence interval; null means that there is nothing to measure.
+Histograms (value -> how often), percentiles, and what is said of causal waits and
+barriers are of all runs together."""
 
 SHOWN = (
     ("latency", "latency_mean_ut"),
@@ -67,19 +71,6 @@ SHOWN = (
     ("lost", "lost_mean"),
 )
 """Columns of the table for people, and their names in the rows."""
-_MEASURED = (
-    "_mean",
-    "_share",
-    "_entries",
-    "_hops",
-    "_copies",
-    "_mean_ut",
-    "_ci95_ut",
-    "_p50_ut",
-    "_p99_ut",
-    "_max_ut",
-)
-"""How the names of measurements end."""
 
 
 def register(subparsers: Subparsers) -> None:
@@ -186,7 +177,7 @@ def _systems(names: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _simulate(args: argparse.Namespace, points: Sequence[Point]) -> list[Row]:
-    from vcubeps.sim.sweep import needs_compiling, sweep  # noqa: PLC0415
+    from vcubeps.sim.sweep import RunFailed, needs_compiling, sweep  # noqa: PLC0415
 
     if args.trace is not None:
         _check_directory(args.trace)
@@ -194,15 +185,26 @@ def _simulate(args: argparse.Namespace, points: Sequence[Point]) -> list[Row]:
         print("compiling the simulation kernels; this is done once, later runs use them", file=sys.stderr)
     runs = len(points) * args.runs
     jobs = min(args.jobs or usable_cores(), runs)
-    with progress_bar("runs", runs) as progress:
-        return sweep(points, args.runs, args.seed, jobs=jobs, trace=args.trace, progress=progress)
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # ends like an interrupt: nothing is left behind
+    try:
+        with progress_bar("runs", runs) as progress:
+            return sweep(points, args.runs, args.seed, jobs=jobs, trace=args.trace, progress=progress)
+    except RunFailed as error:
+        raise CommandError(str(error)) from None
+    except OSError as error:
+        raise CommandError(f"cannot write the trace: {error}") from None
 
 
 def _check_directory(path: Path) -> None:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise CommandError(f"--trace {path} exists already: name a new or an empty directory")
-    if not path.parent.is_dir():
-        raise CommandError(f"--trace {path}: there is no directory {path.parent}: make it, or name another")
+    parent = path.absolute().parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise CommandError(f"--trace {path}: {parent} is no directory to write in: make it, or name another")
+    if path.absolute() == Path.cwd():
+        raise CommandError(f"--trace {path} is where you are: name a directory in it")
 
 
 # Answers for people.
@@ -229,8 +231,8 @@ def _print_list() -> None:
         print()
     print("parameters")
     for name, parameter in PARAMETERS.items():
-        allowed = ", ".join(parameter.choices) or f"{parameter.low:g} to {parameter.high:g} {parameter.unit}"
-        text = f"{parameter.meaning} [{allowed.strip()}]"
+        unit = f" {parameter.unit}" if parameter.unit and not parameter.is_share else ""
+        text = f"{parameter.meaning} [{parameter.range()}{unit}]"
         print(textwrap.fill(text, 96, initial_indent=f"  {name:<18}", subsequent_indent=" " * 20))
 
 
@@ -239,15 +241,12 @@ def _listed(values: Sequence[Value]) -> str:
 
 
 def _print_table(rows: Sequence[Row]) -> None:
+    from vcubeps.sim.parameters import PARAMETERS  # noqa: PLC0415
+
     varying = [
         name
-        for name in dict.fromkeys(name for row in rows for name in row)
-        if name in {"system", "nodes"}
-        or (
-            not name.endswith(_MEASURED)
-            and name != "runs"
-            and len({row.get(name) for row in rows if name in row}) > 1
-        )
+        for name in ("system", *PARAMETERS)
+        if name in {"system", "nodes"} or len({str(row[name]) for row in rows if name in row}) > 1
     ]
     shown = [(title, name) for title, name in SHOWN if any(row[name] for row in rows)]
     header = [*varying, *(title for title, _ in shown)]

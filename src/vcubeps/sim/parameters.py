@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -44,19 +45,27 @@ class Parameter:
                     f"{name} is one of {', '.join(self.choices)}, got {text[:40]!r}: choose one"
                 )
             return text
-        try:
-            number = float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
-        except ValueError:
-            raise ParameterError(
-                f"{name} is a number from {self.low:g} to {self.high:g}, got {text[:40]!r}: give one"
-            ) from None
+        written = _NUMBER.fullmatch(text)
+        if written is None or (written["percent"] and not self.is_share):
+            raise ParameterError(f"{name} is {self.range()}, got {text[:40]!r}: give one")
+        number = float(written["number"])
+        if written["percent"]:
+            if number > 100:
+                raise ParameterError(f"{name}={text} is more than everyone: give at most 100%")
+            number /= 100
         return self.check(name, number)
 
+    def range(self) -> str:
+        """The values it takes, in words."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if self.is_share:
+            return f"a share up to 1 or 100% (1 is everyone), or a number of nodes from 2 to {self.high:.0f}"
+        return f"a number from {self.low:.10g} to {self.high:.10g}"
+
     def check(self, name: str, number: float) -> Value:
-        if not self.low <= number <= self.high:
-            raise ParameterError(
-                f"{name} lies in {self.low:g} to {self.high:g}, got {number:g}: give a value in that range"
-            )
+        if not self.low <= number <= self.high or (self.is_share and number == 0):
+            raise ParameterError(f"{name} is {self.range()}, got {number:.10g}: give a value in that range")
         if self.is_share and number <= 1:
             return float(number)
         if isinstance(self.default, float) and not self.is_share:
@@ -68,16 +77,17 @@ class Parameter:
 
 
 _NODES_MAX = 1 << MAX_DIMENSION
+_NUMBER = re.compile(r"(?P<number>[0-9]{1,12}(\.[0-9]{1,12})?|\.[0-9]{1,12})(?P<percent>%?)")
 
 PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
     {
         "nodes": Parameter("nodes of the cube; a power of two", 64, "nodes", 2, _NODES_MAX),
         "subscribers": Parameter(
-            "who subscribes to a topic, chosen at random", 1.0, "share (up to 1) or nodes", 0, _NODES_MAX,
+            "who subscribes to a topic, chosen at random", 1.0, "of the nodes", 0, _NODES_MAX,
             is_share=True,
         ),
         "publishers": Parameter(
-            "who publishes, chosen at random among the subscribers", 1.0, "share (up to 1) or nodes", 0,
+            "who publishes, chosen at random among the subscribers", 1.0, "of the nodes", 0,
             _NODES_MAX, is_share=True,
         ),
         "messages": Parameter("publications in all", 64, "publications", 1, 1 << 20),
@@ -94,7 +104,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         "churn": Parameter("share of the subscribers that leaves, and is replaced, each time", 0.0, "share", 0, 0.9),
         "churn_interval_ut": Parameter("from one wave of leaves to the next", 3000, "u.t.", 1, 10**7),
         "churn_gap_ut": Parameter("from a wave of leaves to the joins that replace them", 500, "u.t.", 0, 10**7),
-        "brokers": Parameter("brokers of SRPT-B; a power of two", 16, "brokers", 1, _NODES_MAX),
+        "brokers": Parameter("brokers of SRPT-B; a power of two; 0: leave SRPT-B out", 0, "brokers", 0, _NODES_MAX),
         "protocol": Parameter(
             "of VCube-PS: this project's, the paper's, or the paper's with barriers that are never pruned",
             "amended", choices=("amended", "published", "unpruned"),

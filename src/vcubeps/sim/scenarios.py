@@ -19,8 +19,15 @@ from vcubeps.sim.parameters import PARAMETERS, ParameterError, Parameters, Value
 VCUBE, SRPT_S, SRPT_B = "vcube-ps", "srpt-s", "srpt-b"
 SYSTEMS = (VCUBE, SRPT_S, SRPT_B)
 
-_ONLY_FOR_VCUBE = frozenset({"protocol", "order"})
-_ONLY_FOR_BROKERS = frozenset({"brokers"})
+_WITH_CHURN = frozenset({"churn_interval_ut", "churn_gap_ut", "interval_ut"})
+_WITH_QUESTIONS = frozenset({"answer_wait_ut"})
+_WITHOUT_CHURN = frozenset(
+    {"topics", "publishers", "window_ut", "distribution", "zipf_exponent", "order", "brokers"}
+)
+_WITHOUT_QUESTIONS = frozenset(
+    {"topics", "publishers", "messages", "distribution", "zipf_exponent", "order", "brokers"}
+)
+"""What matters to the scenario `custom` only with, or only without, churn and questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +155,9 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             Scenario(
                 "custom",
                 "yours",
-                "Random subscribers per topic, random publishers, times and topics; churn, answers and brokers "
-                "if you ask for them.",
+                "Random subscribers per topic; each message has a random time within the window, a random topic and "
+                "a random publisher of it. Churn, answers and brokers if you ask for them: with churn=… as in churn, "
+                "with questions=… as in discussion, with brokers=… also on SRPT-B.",
                 (
                     "nodes", "topics", "subscribers", "publishers", "messages", "window_ut", "interval_ut",
                     "distribution", "zipf_exponent", "questions", "answer_wait_ut", "churn",
@@ -197,13 +205,18 @@ def points(
     scenario = SCENARIOS[lookup(scenario_name, SCENARIOS)]
     for name in chosen:
         lookup(name, dict.fromkeys(scenario.all_parameters()))
-    found: dict[tuple[str, tuple[Value, ...]], Point] = {}
+    found: dict[tuple[str, tuple[tuple[str, Value], ...]], Point] = {}
     for grid in scenario.grids:
         for point in _points_of(scenario, grid, chosen):
             if point.system in systems:
-                found.setdefault((point.system, tuple(point.parameters.values())), point)
+                found.setdefault((point.system, tuple(point.parameters.items())), point)
     for point in found.values():
         check(point)
+    for name in chosen:
+        if found and not any(name in point.parameters for point in found.values()):
+            raise ParameterError(
+                f"{name} has no effect here, by the other parameters or the systems: leave it out"
+            )
     return list(found.values())
 
 
@@ -213,14 +226,43 @@ def _points_of(scenario: Scenario, grid: Grid, chosen: Mapping[str, tuple[Value,
         for name in scenario.all_parameters()
     }
     for system in grid.systems:
-        matter = [
-            name
-            for name in axes
-            if not (name in _ONLY_FOR_VCUBE and system != VCUBE)
-            and not (name in _ONLY_FOR_BROKERS and system != SRPT_B)
-        ]
-        for values in product(*(axes[name] for name in matter)):
-            yield Point(scenario.name, system, dict(zip(matter, values, strict=True)))
+        for values in product(*axes.values()):
+            parameters = dict(zip(axes, values, strict=True))
+            if _can_run(scenario, system, parameters):
+                relevant = {
+                    name: value
+                    for name, value in parameters.items()
+                    if _matters(scenario, system, name, parameters)
+                }
+                yield Point(scenario.name, system, relevant)
+
+
+def _can_run(scenario: Scenario, system: str, parameters: Parameters) -> bool:
+    """Systems that cannot do what `custom` asks for are left out."""
+    if scenario.name != "custom":
+        return True
+    if parameters["questions"]:
+        return system == VCUBE
+    if parameters["churn"]:
+        return system != SRPT_B
+    return system != SRPT_B or bool(parameters["brokers"])
+
+
+def _matters(scenario: Scenario, system: str, name: str, parameters: Parameters) -> bool:
+    if name in {"protocol", "order"} and system != VCUBE:
+        return False
+    if name == "brokers" and system != SRPT_B:
+        return False
+    if name == "zipf_exponent" and parameters["distribution"] == "uniform":
+        return False
+    if scenario.name != "custom":
+        return True
+    churn, questions = bool(parameters["churn"]), bool(parameters["questions"])
+    if name in _WITH_CHURN:
+        return churn
+    if name in _WITH_QUESTIONS:
+        return questions
+    return not (churn and name in _WITHOUT_CHURN) and not (questions and name in _WITHOUT_QUESTIONS)
 
 
 def check(point: Point) -> None:
@@ -230,39 +272,52 @@ def check(point: Point) -> None:
     if nodes & (nodes - 1):
         below = 1 << nodes.bit_length() - 1
         raise ParameterError(f"nodes={nodes} is not a power of two: give {below} or {2 * below}")
-    subscribers = count_of("subscribers", values.get("subscribers", 1.0), nodes)
-    if "publishers" in values and point.scenario != "brokers":
-        count_of("publishers", values["publishers"], subscribers)
-    if int(values.get("questions", 0)) > subscribers:
+    brokers = int(values.get("brokers", 0))
+    if point.system == SRPT_B and (brokers < 1 or brokers & (brokers - 1) or brokers >= nodes):
         raise ParameterError(
-            f"questions={values['questions']} is more than the {subscribers} subscribers: ask for fewer"
+            f"brokers={brokers} is not a power of two below nodes={nodes}: choose another number of brokers"
         )
+    subscribers = min(count_of("subscribers", values.get("subscribers", 1.0), nodes), nodes - brokers)
+    if subscribers < 2:
+        raise ParameterError(
+            f"{subscribers} subscriber of {nodes} nodes has nobody to talk to: make it at least 2"
+        )
+    if "publishers" in values:
+        count_of("publishers", values["publishers"], subscribers)
+    questions = int(values.get("questions", 0))
+    if questions > subscribers:
+        raise ParameterError(
+            f"questions={questions} is more than the {subscribers} subscribers: ask for fewer"
+        )
+    if questions == 0 and point.scenario == "discussion":
+        raise ParameterError("questions=0 makes no discussion: ask for at least 1")
     if values.get("churn", 0.0):
-        _check_churn(point, values, nodes, subscribers)
-    if point.system == SRPT_B:
-        brokers = int(values["brokers"])
-        if brokers & (brokers - 1) or brokers >= nodes:
-            raise ParameterError(
-                f"brokers={brokers} is not a power of two below nodes={nodes}: choose another number of brokers"
-            )
+        _check_churn(values, nodes, subscribers)
+    elif point.scenario == "churn":
+        raise ParameterError("churn=0 makes no churn: give a share above 0")
     if point.scenario == "many-topics" and int(values["topics"]) > nodes:
         raise ParameterError(
             f"topics={values['topics']} is more than nodes={nodes}, one of which is the root of each: give fewer"
         )
 
 
-def _check_churn(point: Point, values: Mapping[str, Value], nodes: int, subscribers: int) -> None:
-    if int(values.get("topics", 1)) > 1 or int(values.get("questions", 0)):
-        raise ParameterError(
-            "churn is simulated for one topic without questions: set topics=1 and questions=0"
-        )
-    if point.system == SRPT_B:
-        raise ParameterError("churn is not simulated for srpt-b: leave that system out with --system")
+def _check_churn(values: Mapping[str, Value], nodes: int, subscribers: int) -> None:
+    if int(values.get("questions", 0)):
+        raise ParameterError("churn and questions cannot be simulated together: set one of them to 0")
     if values.get("protocol") == "unpruned":
         raise ParameterError("churn is simulated for protocol=amended and protocol=published: choose one")
+    if int(values["churn_gap_ut"]) >= int(values["churn_interval_ut"]):
+        raise ParameterError(
+            f"churn_gap_ut={values['churn_gap_ut']} is not below churn_interval_ut={values['churn_interval_ut']}: "
+            f"who leaves must be replaced before the next wave"
+        )
     leaving = round(float(values["churn"]) * subscribers)
     if subscribers + leaving > nodes:
         raise ParameterError(
             f"churn={values['churn']} replaces {leaving} subscribers at a time, but only {nodes - subscribers} nodes "
             f"are not subscribed: lower churn or subscribers"
+        )
+    if not 0 < leaving < subscribers:
+        raise ParameterError(
+            f"churn={values['churn']} of {subscribers} subscribers is {leaving}: at least 1 must leave, and 1 stay"
         )

@@ -32,7 +32,7 @@ def _vcube(run: Run, workload: Workload, delays: Delays, trace: bool) -> tuple[M
         return churn_published.run(workload, delays, run.seed, prune=protocol == "published", trace=trace)
     if not ordered and not trace and storm.is_storm(workload):
         return storm.run(workload, delays, run.seed, protocol=protocol), None
-    return vcube.run(workload, delays, run.seed, protocol=protocol, ordered=ordered or trace, trace=trace)
+    return vcube.run(workload, delays, run.seed, protocol=protocol, ordered=ordered, trace=trace)
 
 
 def delays_of(parameters: Parameters) -> Delays:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import sqrt
 from typing import TypeAlias
 
@@ -12,8 +13,11 @@ from numpy.typing import NDArray
 from vcubeps.sim.measurements import Histogram, Measurements
 from vcubeps.sim.scenarios import Point
 
-Cell: TypeAlias = int | float | str | None
+Cell: TypeAlias = int | float | str | list[int] | dict[str, float] | None
 Row: TypeAlias = dict[str, Cell]
+
+QUEUE_LIMITS = (0, 2, 4, 8, 16, 32, 4096, 8192)
+"""Of the groups of table 1; the first group is 0 alone, the last one all beyond."""
 
 _DIGITS = 6
 
@@ -63,9 +67,13 @@ def _student(freedom: int) -> float:
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
-def summarise(point: Point, runs: Sequence[Measurements]) -> Row:
-    """One row of the answer of `vcubeps simulate`; null where a system has nothing to measure."""
-    row: Row = {"system": point.system, **point.parameters, "runs": len(runs)}
+def summarise(point: Point, seed: int, runs: Sequence[Measurements]) -> Row:
+    """One row of the answer of `vcubeps simulate`; null where a system has nothing to measure.
+
+    Means are over runs. Histograms, and what is said of causal waits and barriers, are of all runs together.
+    """
+    row: Row = {"system": point.system, **point.parameters, "scenario": point.scenario, "seed": seed}
+    row["runs"] = len(runs)
     latencies = [value for run in runs if (value := mean(run.reception_ut)) is not None]
     row["latency_mean_ut"] = _mean(latencies)
     row["latency_ci95_ut"] = _rounded(confidence95(latencies))
@@ -87,6 +95,9 @@ def summarise(point: Point, runs: Sequence[Measurements]) -> Row:
     queues = [_queue_means(run) for run in runs]
     row["queue_mean_copies"] = _mean([float(queue.mean()) for queue in queues if len(queue)])
     row["queue_max_copies"] = _mean([float(queue.max()) for queue in queues if len(queue)])
+    row["queue_groups_mean_nodes"] = _queue_groups(queues)
+    row["barrier_entries_histogram"] = barriers.tolist()
+    row["causal_wait_ut_histogram"] = waits.tolist()
     for column, values in (
         ("publications_mean", [run.publications for run in runs]),
         ("pub_messages_mean", [run.pub_copies for run in runs]),
@@ -105,6 +116,15 @@ def summarise(point: Point, runs: Sequence[Measurements]) -> Row:
 def _queue_means(run: Measurements) -> NDArray[np.float64]:
     """Node → average length of its send queue; 0 if it forwards nothing (the paper's metric 3)."""
     return np.asarray(run.queue_total / np.maximum(run.queue_copies, 1), np.float64)
+
+
+def _queue_groups(queues: Sequence[NDArray[np.float64]]) -> dict[str, float]:
+    """Group of table 1 → how many nodes have such an average queue, on average over runs."""
+    counts = {"0": [int((queue == 0).sum()) for queue in queues]}
+    for low, high in pairwise((*QUEUE_LIMITS, float("inf"))):
+        name = f"({low}, {high}]" if high != float("inf") else f"over {low}"
+        counts[name] = [int(((low < queue) & (queue <= high)).sum()) for queue in queues]
+    return {name: float(np.mean(values)) for name, values in counts.items() if any(values)}
 
 
 def _pooled(histograms: Sequence[Histogram]) -> Histogram:

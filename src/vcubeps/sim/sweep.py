@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 
 from vcubeps.sim import trace_tables
@@ -16,6 +18,10 @@ from vcubeps.sim.measurements import Measurements
 from vcubeps.sim.scenarios import Point, Run, run_seed
 from vcubeps.sim.simulation import is_compiled, kernels_of, simulate
 from vcubeps.sim.summary import Row, summarise
+
+
+class RunFailed(Exception):
+    """A run could not be carried out; the text says why and what to do."""
 
 
 def sweep(
@@ -32,23 +38,39 @@ def sweep(
     measured: list[Measurements | None] = [None] * len(rows)
     # The large ones first: whoever is last should not have the longest work left.
     order = sorted(range(len(rows)), key=lambda k: -int(rows[k].point.parameters["nodes"]))
-    # An interrupt is the parent's business, which ends the workers.
-    ignore_interrupt = (signal.SIGINT, signal.SIG_IGN)
-    with (
-        trace_tables.directory(trace) as partial_directory,
-        multiprocessing.get_context("spawn").Pool(jobs, signal.signal, ignore_interrupt) as pool,
-    ):
-        work = partial(_run, trace=partial_directory)
-        for index, result in pool.imap_unordered(work, [(k, rows[k]) for k in order]):
+    with trace_tables.directory(trace) as unfinished, _workers(jobs) as pool:
+        futures = [pool.submit(_run, k, rows[k], unfinished) for k in order]
+        for future in as_completed(futures):
+            index, result = future.result()
             measured[index] = result
             if progress is not None:
                 progress(1)
     answers = [result for result in measured if result is not None]
-    return [summarise(point, answers[k * runs : (k + 1) * runs]) for k, point in enumerate(points)]
+    return [summarise(point, seed, answers[k * runs : (k + 1) * runs]) for k, point in enumerate(points)]
 
 
-def _run(task: tuple[int, Run], trace: Path | None) -> tuple[int, Measurements]:
-    index, run = task
+@contextmanager
+def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with the block, whatever ends it, in the middle of a run too."""
+    # An interrupt is the parent's business.
+    pool = ProcessPoolExecutor(
+        jobs, multiprocessing.get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    )
+    try:
+        yield pool
+    except BrokenProcessPool:
+        raise RunFailed("a worker process was killed, perhaps for lack of memory: use fewer --jobs") from None
+    except MemoryError as error:
+        raise RunFailed(
+            f"a run does not fit into memory ({error}): make it smaller, or use fewer --jobs"
+        ) from None
+    finally:
+        for process in multiprocessing.active_children():
+            process.kill()
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _run(index: int, run: Run, trace: Path | None) -> tuple[int, Measurements]:
     measurements, events = simulate(run, trace=trace is not None)
     if trace is not None and events is not None:
         trace_tables.write(trace, index, run, events)

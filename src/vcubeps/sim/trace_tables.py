@@ -48,6 +48,7 @@ def directory(path: Path | None) -> Iterator[Path | None]:
     if path is None:
         yield None
         return
+    path = path.absolute()
     unfinished = path.with_name(f"{path.name}.unfinished-{os.getpid()}")
     unfinished.mkdir()
     try:

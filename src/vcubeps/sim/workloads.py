@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vcubeps.sim.parameters import Parameters, count_of
-from vcubeps.sim.scenarios import SRPT_B, Run
+from vcubeps.sim.scenarios import Run
 from vcubeps.sim.workload import Ints, Workload
 
 _SENIOR_SHARE = 4
@@ -143,10 +143,12 @@ def _brokers(run: Run, rng: np.random.RandomState) -> Workload:
     """Section 4.6."""
     parameters = run.point.parameters
     nodes, messages = int(parameters["nodes"]), int(parameters["messages"])
-    brokers = int(parameters["brokers"]) if run.point.system == SRPT_B else 0
+    brokers = int(parameters.get("brokers", 0))
     subscribers = np.arange(brokers, nodes)
     tree = brokers or nodes
-    publishers = min(count_of("publishers", parameters["publishers"], tree), messages, len(subscribers))
+    share = float(parameters["publishers"])  # of the tree's size, in the paper; a number is a number
+    publishers = round(share * tree) if share <= 1 else int(share)
+    publishers = max(1, min(publishers, messages, len(subscribers)))
     sources = rng.permutation(subscribers)[:publishers]
     turn = np.arange(messages)
     phase = rng.randint(0, int(parameters["window_ut"]), publishers)
@@ -164,36 +166,26 @@ def _brokers(run: Run, rng: np.random.RandomState) -> Workload:
 
 
 def _custom(run: Run, rng: np.random.RandomState) -> Workload:
-    """Random all through: publishers take turns, each on a random topic that it subscribes to."""
+    """Random all through: each message has a random time, a random topic, and a random one of its publishers."""
     parameters = run.point.parameters
     nodes, topics, messages = (int(parameters[name]) for name in ("nodes", "topics", "messages"))
-    brokers = int(parameters["brokers"]) if run.point.system == SRPT_B else 0
+    brokers = int(parameters.get("brokers", 0))
     candidates = nodes - brokers
     count = min(count_of("subscribers", parameters["subscribers"], nodes), candidates)
+    publishers = count_of("publishers", parameters["publishers"], count)
     members = np.zeros((topics, nodes), np.bool_)
-    for row in members:
-        row[brokers + _choose(rng, candidates, count)] = True
-    anyone = np.flatnonzero(members.any(axis=0))
-    publishers = min(count_of("publishers", parameters["publishers"], count), messages)
-    sources = rng.permutation(anyone)[:publishers]
-    wanted = _draw_topics(parameters, topics, messages, rng)
-    turn = np.arange(messages)
-    phase = rng.randint(0, int(parameters["window_ut"]), publishers)
-    times = phase[turn % publishers] + int(parameters["interval_ut"]) * (turn // publishers)
-    order = np.argsort(times, kind="stable")
-    source = sources[turn % publishers][order]
-    # Whoever does not subscribe to the topic drawn takes the next one that it subscribes to.
-    own = [np.flatnonzero(members[:, node]) for node in source]
-    topic = [
-        topics_of[np.searchsorted(topics_of, t) % len(topics_of)]
-        for topics_of, t in zip(own, wanted, strict=True)
-    ]
+    speakers = np.empty((topics, publishers), np.int64)
+    for topic in range(topics):
+        subscribers = brokers + _choose(rng, candidates, count)
+        members[topic, subscribers] = True
+        speakers[topic] = rng.permutation(subscribers)[:publishers]
+    topic_of = _draw_topics(parameters, topics, messages, rng)
     return Workload(
         nodes=nodes,
         members=members,
-        publish_ut=_ints(times[order]),
-        publish_node=_ints(source),
-        publish_topic=_ints(np.array(topic)),
+        publish_ut=_ints(np.sort(rng.randint(0, int(parameters["window_ut"]), messages))),
+        publish_node=_ints(speakers[topic_of, rng.randint(0, publishers, messages)]),
+        publish_topic=topic_of,
         roots=_ints(rng.randint(0, brokers or nodes, topics)),
         brokers=brokers,
     )

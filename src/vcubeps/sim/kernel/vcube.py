@@ -70,6 +70,10 @@ class _Attempt:
     ) -> None:
         if len(load.change_ut):
             raise ValueError("this kernel is for memberships that do not change")
+        if load.answers_after and not ordered:
+            raise ValueError("answers follow deliveries: they need the causal order")
+        if not load.members[load.publish_topic, load.publish_node].all():
+            raise ValueError("only members publish")
         self._load, self._delays, self._seed = load, delays, seed
         self._prune = protocol != "unpruned"
         self._ordered, self._traced, self._span = ordered, trace, span
@@ -363,6 +367,11 @@ def simulate(  # type: ignore[no-untyped-def]
                         received_rows[1, receptions] = node
                         received_rows[2, receptions] = message
                     receptions += 1
+                    if traced and not ordered:
+                        delivered_rows[0, deliveries] = now
+                        delivered_rows[1, deliveries] = node
+                        delivered_rows[2, deliveries] = message
+                        deliveries += 1
                     # `ready` is a stack of what may be deliverable: publication, since when it is here, and the
                     # first word of its barrier to look at.
                     ready[0, 0] = message
@@ -417,6 +426,9 @@ def simulate(  # type: ignore[no-untyped-def]
                         at = place_of[candidate]
                         past[node, base + (at >> 6)] |= np.int64(1) << (at & 63)
                         has[node, base + (at >> 6)] |= np.int64(1) << (at & 63)
+                        # A wait for one's own acknowledgements counts too: it may exceed every reception's latency.
+                        if now - published[candidate] >= longest:
+                            return _HISTOGRAM_TOO_SHORT
                         delivery_ut[now - published[candidate]] += 1
                         causal_wait_ut[now - since] += 1
                         if traced:
