@@ -42,7 +42,7 @@ def main() -> None:
     for kernel in (bare, bare_with_acks, ordered, srpt_s):
         kernel(everyone_publishes(8))  # compiles
 
-    python = rate("pure Python buckets, N=1024", 1024, python_buckets, repeat=2)
+    python = rate("pure Python buckets, N=1024", 1024, python_buckets)
     rates = {n: rate(f"kernel, bare, N={n}", n, bare) for n in (256, 1024, 4096)}
     print(f"  kernel / pure Python, N=1024: {rates[1024] / python:.1f} (aim: at least 40)")
     print(f"  cost per event, N=4096 / N=256: {rates[256] / rates[4096]:.2f} (aim: at most 2.5)")

@@ -28,6 +28,8 @@ _NODE_AT = _CLUSTER_AT + _CLUSTER_BITS
 _MESSAGE_AT = _NODE_AT + _NODE_BITS
 _HOP_MASK, _CLUSTER_MASK, _NODE_MASK = 31, 31, (1 << _NODE_BITS) - 1
 
+_ALL_BUT_THE_SIGN = (1 << 63) - 1
+
 _DONE, _WHEEL_TOO_SHORT, _HISTOGRAM_TOO_SHORT = 0, 1, 2
 
 _FIRST_SPAN_UT = 4096
@@ -144,7 +146,8 @@ class _Attempt:
                 np.full(pairs if waits else 1, -1, np.int32),
                 np.full(capacity, -1, np.int32),
                 self._ordered, self._prune,
-                np.full(capacity, -1, np.int64), np.full(1 if self._prune else pairs, -1, np.int64),
+                np.full(capacity, -1, np.int64), np.full(pairs if self._ordered else 1, -1, np.int64),
+                np.zeros(64 * total_words, np.int32), np.zeros(capacity, np.int64), np.zeros(capacity, np.int64),
                 self._words, self._offset, np.zeros(topics, np.int64),
                 np.zeros((nodes, total_words), np.int64), np.zeros((nodes, total_words), np.int64),
                 self.barrier,
@@ -224,7 +227,7 @@ def simulate(  # type: ignore[no-untyped-def]
     last_counter,
     source_of, topic_of, counter_of, published, started, place_of, luck_of,
     under_way, waiting_first, waiting_last, waiting_next,
-    ordered, prune, previous_of, last_of, words, offset, placed, past, has, barrier,
+    ordered, prune, previous_of, last_of, message_at, first_word, end_word, words, offset, placed, seen, has, barrier,
     blocked_first, blocked, ready,
     head, position, pool, link,
     busy_until, awaited,
@@ -336,16 +339,47 @@ def simulate(  # type: ignore[no-untyped-def]
                 at = placed[subject]
                 place_of[message] = at
                 placed[subject] = at + 1
-                if not prune:
-                    previous_of[message] = last_of[node * topics + subject]
-                    last_of[node * topics + subject] = at
                 if ordered:
+                    # Its barrier: what was delivered here since the last publication from here, and that one,
+                    # without what the delivered ones stand for.
                     base = offset[subject]
-                    for word in range(words[subject]):
-                        barrier[message, word] = past[node, base + word]
-                        past[node, base + word] = 0
-                    past[node, base + (at >> 6)] |= np.int64(1) << (at & 63)
+                    count = words[subject]
+                    pair = node * topics + subject
+                    previous = last_of[pair]
+                    previous_of[message] = previous
+                    last_of[pair] = at
+                    message_at[(base << 6) + at] = message
+                    for word in range(count):
+                        barrier[message, word] = has[node, base + word] & ~seen[node, base + word]
+                    if previous >= 0:
+                        barrier[message, previous >> 6] |= np.int64(1) << (previous & 63)
+                    for word in range(count):
+                        left = has[node, base + word] & ~seen[node, base + word]
+                        other = word << 6
+                        while left:
+                            if left & 1:
+                                standing = np.int64(message_at[(base << 6) + other])
+                                if prune:
+                                    for covered in range(count):
+                                        barrier[message, covered] &= ~barrier[standing, covered]
+                                elif previous_of[standing] >= 0:
+                                    # A barrier names the last of each source.
+                                    earlier = previous_of[standing]
+                                    barrier[message, earlier >> 6] &= ~(np.int64(1) << (earlier & 63))
+                            left = (left >> 1) & _ALL_BUT_THE_SIGN
+                            other += 1
+                    # It names recent publications: most words before and behind them are empty.
+                    first = np.int64(0)
+                    while first < count and barrier[message, first] == 0:
+                        first += 1
+                    end = count
+                    while end > first and barrier[message, end - 1] == 0:
+                        end -= 1
+                    first_word[message] = first
+                    end_word[message] = end
                     has[node, base + (at >> 6)] |= np.int64(1) << (at & 63)
+                    for word in range(count):
+                        seen[node, base + word] = has[node, base + word]
                 if traced:
                     delivered_rows[0, deliveries] = now
                     delivered_rows[1, deliveries] = node
@@ -376,18 +410,18 @@ def simulate(  # type: ignore[no-untyped-def]
                     # first word of its barrier to look at.
                     ready[0, 0] = message
                     ready[1, 0] = now
-                    ready[2, 0] = 0
+                    ready[2, 0] = first_word[np.uint64(message)] if ordered else 0
                     height = np.int64(1) if ordered else np.int64(0)
                     while height:
                         height -= 1
                         candidate = ready[0, height]
                         since = ready[1, height]
                         base = offset[subject]
-                        count = words[subject]
+                        last_word = end_word[candidate]
                         # What it has covered before it was blocked stays covered.
                         word = ready[2, height]
                         lacks = np.int64(0)
-                        while word < count:
+                        while word < last_word:
                             lacks = (
                                 barrier[np.uint64(candidate), np.uint64(word)]
                                 & ~has[np.uint64(node), np.uint64(base + word)]
@@ -414,17 +448,7 @@ def simulate(  # type: ignore[no-untyped-def]
                             blocked[3, entry] = awaits
                             blocked_first[node, awaits & _CHAIN_MASK] = entry
                             continue
-                        if prune:
-                            for word in range(count):
-                                past[np.uint64(node), np.uint64(base + word)] &= ~barrier[
-                                    np.uint64(candidate), np.uint64(word)
-                                ]
-                        elif previous_of[candidate] >= 0:
-                            # A barrier names the last of each source.
-                            at = previous_of[candidate]
-                            past[node, base + (at >> 6)] &= ~(np.int64(1) << (at & 63))
                         at = place_of[candidate]
-                        past[node, base + (at >> 6)] |= np.int64(1) << (at & 63)
                         has[node, base + (at >> 6)] |= np.int64(1) << (at & 63)
                         # A wait for one's own acknowledgements counts too: it may exceed every reception's latency.
                         if now - published[candidate] >= longest:
