@@ -15,7 +15,7 @@ from numba import njit
 
 from vcubeps.sim.kernel.copies import early, luck_of_broadcast
 from vcubeps.sim.kernel.options import EVENT_LOOP
-from vcubeps.sim.kernel.wheel import CHUNK, CHUNK_BITS, make_wheel
+from vcubeps.sim.kernel.wheel import CHUNK_BITS, make_wheel, push, release
 from vcubeps.sim.measurements import Histogram, Measurements, trimmed
 from vcubeps.sim.network import Delays
 from vcubeps.sim.workload import Workload
@@ -103,8 +103,6 @@ def simulate(  # type: ignore[no-untyped-def]
     publications = len(publish_ut)
     next_publication = np.int64(0)
     in_flight = np.int64(0)
-    free = np.int64(0)
-    used = np.int64(1)
     now = np.int64(0)
     while next_publication < publications or in_flight:
         if in_flight == 0:
@@ -128,14 +126,12 @@ def simulate(  # type: ignore[no-untyped-def]
                     chunk = np.int64(head[bucket])
                     place = chunk << CHUNK_BITS
                 elif place == position[bucket]:
-                    link[np.uint64(chunk)] = free
-                    free = chunk
+                    release(link, chunk)
                     position[bucket] = 0
                     break
                 elif place == (chunk + 1) << CHUNK_BITS:
                     following = np.int64(link[np.uint64(chunk)])
-                    link[np.uint64(chunk)] = free
-                    free = chunk
+                    release(link, chunk)
                     chunk = following
                     place = chunk << CHUNK_BITS
                 event = np.int64(pool[np.uint64(place)])
@@ -188,22 +184,7 @@ def simulate(  # type: ignore[no-untyped-def]
                     if distance & bit or bit > node_mask:
                         break
                     continue
-                slot = np.uint64(arrival & (span - 1))
-                end = position[slot]
-                if end & (CHUNK - 1) == 0:
-                    fresh = free
-                    if fresh:
-                        free = np.int64(link[np.uint64(fresh)])
-                    else:
-                        fresh = used
-                        used += 1
-                    if end == 0:
-                        head[slot] = fresh
-                    else:
-                        link[np.uint64((end >> CHUNK_BITS) - 1)] = fresh
-                    end = fresh << CHUNK_BITS
-                pool[np.uint64(end)] = event
-                position[slot] = end + 1
+                push(head, position, pool, link, arrival, event)
                 turn += transmission_ut
                 sent += 1
                 bit <<= 1
