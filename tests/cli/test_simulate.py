@@ -180,3 +180,16 @@ def test_queues_and_barriers_are_told_as_the_paper_groups_them(capsys: Output) -
     [row] = json.loads(capsys.readouterr().out)
     assert sum(row["barrier_entries_histogram"]) == 2 * 16
     assert sum(row["causal_wait_ut_histogram"]) == 2 * 16 * 15
+
+
+@pytest.mark.parametrize("missing", ["numba", "numpy", "pyarrow"])
+def test_without_its_libraries_the_simulator_says_how_to_get_them(missing: str) -> None:
+    script = f"import sys; sys.modules[{missing!r}] = None; from vcubeps.cli import main; sys.exit(main())"
+    answer = subprocess.run(
+        [sys.executable, "-c", script, "simulate", "queues"], check=False, capture_output=True, text=True
+    )
+
+    assert answer.returncode == 2
+    assert (
+        f"the simulator needs {missing}, which is not installed: pip install 'vcubeps[sim]'" in answer.stderr
+    )

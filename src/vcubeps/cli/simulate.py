@@ -114,7 +114,7 @@ def register(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         # Loaded here: the other commands need neither numpy nor numba.
-        from vcubeps.sim import parameters, scenarios  # noqa: PLC0415
+        from vcubeps.sim import parameters, scenarios, sweep  # noqa: F401, PLC0415
     except ImportError as error:
         raise CommandError(
             f"the simulator needs {error.name}, which is not installed: pip install 'vcubeps[sim]'"
@@ -185,9 +185,8 @@ def _simulate(args: argparse.Namespace, points: Sequence[Point]) -> list[Row]:
         print("compiling the simulation kernels; this is done once, later runs use them", file=sys.stderr)
     runs = len(points) * args.runs
     jobs = min(args.jobs or usable_cores(), runs)
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # ends like an interrupt: nothing is left behind
+    # A termination ends like an interrupt: nothing is left behind.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with progress_bar("runs", runs) as progress:
             return sweep(points, args.runs, args.seed, jobs=jobs, trace=args.trace, progress=progress)
@@ -195,6 +194,8 @@ def _simulate(args: argparse.Namespace, points: Sequence[Point]) -> list[Row]:
         raise CommandError(str(error)) from None
     except OSError as error:
         raise CommandError(f"cannot write the trace: {error}") from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _check_directory(path: Path) -> None:
