@@ -1,8 +1,4 @@
-"""Traces as Parquet tables: runs, publications, receptions, deliveries, membership.
-
-Every table has a column `run`, the number of the run in `runs`. Times are in u.t. A delivery's
-`position` counts the deliveries of its node in their order.
-"""
+"""Traces of simulated runs as Parquet tables; `vcubeps.tables` says what their columns mean."""
 
 from __future__ import annotations
 
@@ -19,27 +15,20 @@ import pyarrow.parquet as pq
 
 from vcubeps.sim.scenarios import Run
 from vcubeps.sim.trace import Arrival, Trace
+from vcubeps.tables import TABLES
 
-_EVENT = [("run", pa.int64()), ("topic", pa.int64())]
-_IDENTITY = [("source", pa.int64()), ("counter", pa.int64())]
+_ARROW = {
+    "integer": pa.int64(),
+    "text": pa.string(),
+    "truth": pa.bool_(),
+    "histogram": pa.list_(pa.int64()),
+    "barrier": pa.list_(pa.struct([("source", pa.int64()), ("counter", pa.int64())])),
+}
 
 SCHEMAS = {
-    "runs": pa.schema(
-        [("run", pa.int64()), ("scenario", pa.string()), ("system", pa.string()), ("seed", pa.int64()),
-         ("parameters", pa.string())]
-    ),
-    "publications": pa.schema(
-        [*_EVENT, *_IDENTITY, ("published_ut", pa.int64()), ("started_ut", pa.int64()),
-         ("barrier", pa.list_(pa.struct(_IDENTITY)))]
-    ),
-    "receptions": pa.schema([*_EVENT, *_IDENTITY, ("node", pa.int64()), ("time_ut", pa.int64())]),
-    "deliveries": pa.schema(
-        [*_EVENT, *_IDENTITY, ("node", pa.int64()), ("time_ut", pa.int64()), ("position", pa.int64())]
-    ),
-    "membership": pa.schema(
-        [*_EVENT, ("node", pa.int64()), ("time_ut", pa.int64()), ("joins", pa.bool_())]
-    ),
-}  # fmt: skip
+    name: pa.schema([(column.name, _ARROW[column.kind]) for column in columns])
+    for name, columns in TABLES.items()
+}
 
 
 @contextmanager
