@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["integer", "text", "truth", "histogram", "barrier"]
-"""histogram: value → how often, from 0. barrier: list of ⟨source, counter⟩."""
+Kind: TypeAlias = Literal["integer", "text", "truth", "barrier"]
+"""barrier: list of ⟨source, counter⟩."""
 
 
 @dataclass(frozen=True, slots=True)

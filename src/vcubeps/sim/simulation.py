@@ -52,7 +52,7 @@ def kernels_of(point: Point) -> list[str]:
         return ["srpt_churn" if parameters.get("churn") else "srpt_static"]
     if parameters.get("churn"):
         return ["churn_amended" if parameters["protocol"] == "amended" else "churn_published"]
-    return ["storm", "vcube"] if parameters.get("order") == "none" else ["vcube"]
+    return ["storm", "vcube_static"] if parameters.get("order") == "none" else ["vcube_static"]
 
 
 def is_compiled(kernel: str) -> bool:

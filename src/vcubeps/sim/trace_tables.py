@@ -21,7 +21,6 @@ _ARROW = {
     "integer": pa.int64(),
     "text": pa.string(),
     "truth": pa.bool_(),
-    "histogram": pa.list_(pa.int64()),
     "barrier": pa.list_(pa.struct([("source", pa.int64()), ("counter", pa.int64())])),
 }
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vcubeps.sim import trace
 from vcubeps.sim.kernel.called import CALLED
 from vcubeps.sim.kernel.copies import early
-from vcubeps.sim.kernel.wheel import CHUNK, CHUNK_BITS, Wheel, make_wheel, push, release
+from vcubeps.sim.kernel.wheel import Wheel, make_wheel, push
 from vcubeps.sim.measurements import Measurements, histogram, trimmed
 from vcubeps.sim.network import Delays
 from vcubeps.sim.workload import Workload
@@ -326,27 +326,6 @@ def send_ack(network, nodes, counts, wheel, now, node, parent, flag, slot, luck)
 @njit(**CALLED)
 def in_flight(counts):  # type: ignore[no-untyped-def]
     return counts[SUB] + counts[UNS] + counts[PUB] + counts[ACK] - counts[ARRIVED]
-
-
-@njit(**CALLED)
-def first_place(head, position, bucket):  # type: ignore[no-untyped-def]
-    """Where in the wheel's pool the first event of a bucket is, 0 if it has none."""
-    return np.int64(head[bucket]) << CHUNK_BITS if position[bucket] else np.int64(0)
-
-
-@njit(**CALLED)
-def next_place(position, link, bucket, place):  # type: ignore[no-untyped-def]
-    """Where the event after that at `place` is; 0, and the bucket is empty again, if there is none."""
-    place += 1
-    if place & (CHUNK - 1) == 0 or place == position[bucket]:
-        chunk = (place - 1) >> CHUNK_BITS
-        if place == position[bucket]:
-            position[bucket] = 0
-            place = np.int64(0)
-        else:
-            place = np.int64(link[chunk]) << CHUNK_BITS
-        release(link, chunk)
-    return place
 
 
 @njit(**CALLED)

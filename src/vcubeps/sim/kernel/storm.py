@@ -15,7 +15,7 @@ from numba import njit
 
 from vcubeps.sim.kernel.copies import early, luck_of_broadcast
 from vcubeps.sim.kernel.options import EVENT_LOOP
-from vcubeps.sim.kernel.wheel import CHUNK_BITS, make_wheel, push, release
+from vcubeps.sim.kernel.wheel import first_place, make_wheel, next_place, push
 from vcubeps.sim.measurements import Histogram, Measurements, trimmed
 from vcubeps.sim.network import Delays
 from vcubeps.sim.workload import Workload
@@ -108,8 +108,7 @@ def simulate(  # type: ignore[no-untyped-def]
         if in_flight == 0:
             now = publish_ut[next_publication]
         bucket = np.uint64(now & (span - 1))
-        chunk = np.int64(0)
-        place = np.int64(0)
+        place = np.int64(-1)
         while True:
             # Who does something: the source of the next publication, or whoever gets the next event.
             is_ack = False
@@ -119,23 +118,15 @@ def simulate(  # type: ignore[no-untyped-def]
                 node = publish_node[np.uint64(message)]
                 distance = np.int64(0)
             else:
-                # A chunk that has just been entered has an event; only then may the ends of two chunks be compared.
-                if chunk == 0:
-                    if position[bucket] == 0:
-                        break
-                    chunk = np.int64(head[bucket])
-                    place = chunk << CHUNK_BITS
-                elif place == position[bucket]:
-                    release(link, chunk)
-                    position[bucket] = 0
+                is_new = place < 0
+                place = (
+                    first_place(head, position, bucket)
+                    if is_new
+                    else next_place(position, link, bucket, place)
+                )
+                if place == 0:
                     break
-                elif place == (chunk + 1) << CHUNK_BITS:
-                    following = np.int64(link[np.uint64(chunk)])
-                    release(link, chunk)
-                    chunk = following
-                    place = chunk << CHUNK_BITS
                 event = np.int64(pool[np.uint64(place)])
-                place += 1
                 in_flight -= 1
                 message = event >> message_at
                 node = event & node_mask

@@ -69,3 +69,28 @@ def push(head, position, pool, link, time, event):  # type: ignore[no-untyped-de
 def release(link, chunk):  # type: ignore[no-untyped-def]
     link[chunk] = link[0]
     link[0] = chunk
+
+
+@njit(cache=True, nogil=True)
+def first_place(head, position, bucket):  # type: ignore[no-untyped-def]
+    """Where in the wheel's pool the first event of a bucket is, 0 if it has none."""
+    return np.int64(head[bucket]) << CHUNK_BITS if position[bucket] else np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def next_place(position, link, bucket, place):  # type: ignore[no-untyped-def]
+    """Where the event after that at `place` is; 0, and the bucket is empty again, if there is none.
+
+    To be asked when the event at `place` has been dealt with: it may have put others into the bucket. The ends
+    of two chunks must not be compared before: the first of a chain may begin where the last one ends.
+    """
+    place += 1
+    if place & (CHUNK - 1) == 0 or place == position[bucket]:
+        chunk = (place - 1) >> CHUNK_BITS
+        if place == position[bucket]:
+            position[bucket] = 0
+            place = np.int64(0)
+        else:
+            place = np.int64(link[chunk]) << CHUNK_BITS
+        release(link, chunk)
+    return place
