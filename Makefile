@@ -45,6 +45,7 @@ $(READY): pyproject.toml requirements.lock
 	if [ -z "$$python" ]; then \
 	  echo "make: no Python 3.11 or newer on PATH: install one and run make again" >&2; exit 1; \
 	fi; \
+	echo "setting up .venv with $$python: a minute or two, once"; \
 	$$python -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .

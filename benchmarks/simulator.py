@@ -25,6 +25,8 @@ import numpy as np
 from vcubeps.sim.kernel import srpt, storm, vcube
 from vcubeps.sim.measurements import Measurements
 from vcubeps.sim.network import Delays
+from vcubeps.sim.scenarios import VCUBE, Run, points
+from vcubeps.sim.simulation import simulate
 from vcubeps.sim.workload import Workload
 
 FLIGHT_UT = 101
@@ -52,6 +54,7 @@ def main() -> None:
     full = rate("kernel, barriers and delivery checks, N=1024", 1024, ordered)
     print(f"  with barriers / pure Python bare, N=1024: {full / python:.1f} (aim: at least 10)")
     if not quick:
+        churn()
         simpy = rate("SimPy callbacks, N=1024", 1024, simpy_callbacks, repeat=1)
         print(f"  kernel / SimPy, N=1024: {rates[1024] / simpy:.0f} (aim: at least 350)")
         large("N=2^20, all subscribe, one publication (aim: 2 s, 1 GB)", 1 << 20, 1)
@@ -71,13 +74,13 @@ def everyone_publishes(nodes: int, publications: int | None = None) -> Workload:
     )
 
 
-def rate(label: str, nodes: int, simulate: Callable[[Workload], float], repeat: int = 5) -> float:
-    """Copies per CPU second, in millions; `simulate` returns the mean latency."""
+def rate(label: str, nodes: int, subject: Callable[[Workload], float], repeat: int = 5) -> float:
+    """Copies per CPU second, in millions; `subject` returns the mean latency."""
     load = everyone_publishes(nodes)
     best = float("inf")
     for _ in range(repeat):
         begin = time.process_time()
-        latency = simulate(load)
+        latency = subject(load)
         best = min(best, time.process_time() - begin)
     millions = nodes * (nodes - 1) / best / 1e6
     print(f"{label}: {millions:.2f} million copies per CPU second (mean latency {latency:.2f})")
@@ -170,6 +173,22 @@ def simpy_callbacks(load: Workload) -> float:
         environment.timeout(moment, (node, node)).callbacks.append(arrive)
     environment.run()
     return total / count
+
+
+def churn() -> None:
+    """The scenario of section 4.5 with 2048 nodes, by both protocols."""
+    for protocol in ("published", "amended"):
+        chosen = {"churn": (0.125,), "protocol": (protocol,)}
+        [small] = points("churn", {"nodes": (16,), **chosen}, (VCUBE,))
+        simulate(Run(small, 1))  # compiles
+        [point] = points("churn", {"nodes": (2048,), **chosen}, (VCUBE,))
+        begin = time.process_time()
+        measured, _ = simulate(Run(point, 1))
+        seconds = time.process_time() - begin
+        print(
+            f"churn, N=2048, {protocol}: {seconds:.1f} CPU seconds, {measured.events / seconds / 1e6:.1f} million "
+            f"messages per CPU second, {measured.lost} of {measured.expected} expected receptions lost"
+        )
 
 
 def in_c(rates: dict[int, float]) -> None:
