@@ -193,3 +193,22 @@ def test_without_its_libraries_the_simulator_says_how_to_get_them(missing: str) 
     assert (
         f"the simulator needs {missing}, which is not installed: pip install 'vcubeps[sim]'" in answer.stderr
     )
+
+
+def test_compiling_is_announced_once(tmp_path: Path) -> None:
+    """With an empty cache of its own; the second command finds what the first has compiled."""
+    command = [sys.executable, "-c", "import sys; from vcubeps.cli import main; sys.exit(main())",
+               "simulate", "queues", "--set", "nodes=16", "--system", "vcube-ps", "--runs", "1"]  # fmt: skip
+    said = [
+        subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        ).stderr
+        for _ in range(2)
+    ]
+
+    assert "compiling the simulation kernels" in said[0]
+    assert said[1] == ""

@@ -181,7 +181,7 @@ def _simulate(args: argparse.Namespace, points: Sequence[Point]) -> list[Row]:
 
     if args.trace is not None:
         _check_directory(args.trace)
-    if needs_compiling(points):
+    if needs_compiling(points, args.seed, trace=args.trace is not None):
         print("compiling the simulation kernels; this is done once, later runs use them", file=sys.stderr)
     runs = len(points) * args.runs
     jobs = min(args.jobs or usable_cores(), runs)

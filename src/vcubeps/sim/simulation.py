@@ -9,7 +9,7 @@ from vcubeps.sim.kernel import churn_amended, churn_published, srpt, storm, vcub
 from vcubeps.sim.measurements import Measurements
 from vcubeps.sim.network import Acks, Delays, Preset
 from vcubeps.sim.parameters import Parameters
-from vcubeps.sim.scenarios import VCUBE, Point, Run
+from vcubeps.sim.scenarios import VCUBE, Run
 from vcubeps.sim.trace import Trace
 from vcubeps.sim.workload import Workload
 from vcubeps.sim.workloads import build
@@ -45,14 +45,16 @@ def delays_of(parameters: Parameters) -> Delays:
     )
 
 
-def kernels_of(point: Point) -> list[str]:
-    """The modules of `kernel` whose compiled functions the runs of a point may need."""
-    parameters = point.parameters
-    if point.system != VCUBE:
-        return ["srpt_churn" if parameters.get("churn") else "srpt_static"]
+def kernel_of(run: Run, *, trace: bool = False) -> str:
+    """The module of `kernel` whose compiled loop a run needs."""
+    parameters = run.point.parameters
+    if run.point.system != VCUBE:
+        return "srpt_churn" if parameters.get("churn") else "srpt_static"
     if parameters.get("churn"):
-        return ["churn_amended" if parameters["protocol"] == "amended" else "churn_published"]
-    return ["storm", "vcube_static"] if parameters.get("order") == "none" else ["vcube_static"]
+        return "churn_amended" if parameters["protocol"] == "amended" else "churn_published"
+    if parameters.get("order") == "none" and not trace and storm.is_storm(build(run)):
+        return "storm"
+    return "vcube_static"
 
 
 def is_compiled(kernel: str) -> bool:

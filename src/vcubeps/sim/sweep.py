@@ -16,7 +16,7 @@ from pathlib import Path
 from vcubeps.sim import trace_tables
 from vcubeps.sim.measurements import Measurements
 from vcubeps.sim.scenarios import Point, Run, run_seed
-from vcubeps.sim.simulation import is_compiled, kernels_of, simulate
+from vcubeps.sim.simulation import is_compiled, kernel_of, simulate
 from vcubeps.sim.summary import Row, summarise
 
 
@@ -77,6 +77,7 @@ def _run(index: int, run: Run, trace: Path | None) -> tuple[int, Measurements]:
     return index, measurements
 
 
-def needs_compiling(points: Sequence[Point]) -> bool:
-    """Whether some kernel that these points need is not compiled yet."""
-    return not all(map(is_compiled, {kernel for point in points for kernel in kernels_of(point)}))
+def needs_compiling(points: Sequence[Point], seed: int, *, trace: bool) -> bool:
+    """Whether some kernel that the first run of a point needs is not compiled yet."""
+    kernels = {kernel_of(Run(point, run_seed(seed, 0)), trace=trace) for point in points}
+    return not all(map(is_compiled, kernels))
