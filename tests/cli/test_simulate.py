@@ -82,7 +82,9 @@ def test_trace_tables_hold_every_event(tmp_path: Path, capsys: Output) -> None:
     assert len(rows["publications"]) == 2 * 8
     assert len(rows["receptions"]) == 2 * 8 * 7
     assert len(rows["deliveries"]) == 2 * 8 * 8
-    assert rows["membership"] == []
+    assert {(row["run"], row["node"], row["joins"], row["time_ut"]) for row in rows["membership"]} == {
+        (run, node, True, -1) for run in range(2) for node in range(8)
+    }
     delivered = {
         (row["run"], row["node"], row["source"], row["counter"]): row["position"]
         for row in rows["deliveries"]

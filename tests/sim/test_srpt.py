@@ -154,7 +154,7 @@ def test_subscription_is_in_effect_when_it_comes_back_through_the_tree() -> None
     load = workload(8, [0, 3], 0, (307, 5), (308, 5), changes=((0, 5, True),))
     run = SrptReference(load, Delays(), seed=1).run()
 
-    assert run.trace.membership == [Change(102 + 103 + 102, 5, 0, joins=True)]
+    assert run.trace.membership == [Change(102 + 103 + 102, 5, 0, joins=True, asked_ut=0)]
     assert run.copies["SUB"] == 4
     # At 307 the SUB comes after the inputs of that time: the publication is skipped.
     assert [(p.published_ut, p.source) for p in run.trace.publications] == [(308, 5)]
@@ -166,7 +166,7 @@ def test_leave_is_in_effect_at_the_root_and_still_travels_the_path_that_it_ends(
     load = workload(8, [0, 3, 5], 0, (200, 0), changes=((0, 3, False),))
     run = SrptReference(load, Delays(), seed=1).run()
 
-    assert run.trace.membership == [Change(102, 3, 0, joins=False)]
+    assert run.trace.membership == [Change(102, 3, 0, joins=False, asked_ut=0)]
     assert run.copies == {"UNS": 4, "PUB": 2, "ACK": 6}
     assert [r.node for r in run.trace.receptions] == [5]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vcubeps.spark import java
+from vcubeps.spark import class_archive, java
 from vcubeps.spark.java import JavaMissing, find_java
 from vcubeps.spark.session import SessionError, Wanted, open_session
 
@@ -33,6 +33,26 @@ def test_session_starts_on_the_provided_java_although_the_machine_has_its_own() 
     assert answer.stderr == ""
 
 
+def test_class_archive_is_made_whole_and_then_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a stand-in for the training, which takes half a minute; `make` runs the real one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    java = find_java()
+    assert class_archive.options(java) == []
+    monkeypatch.setattr(class_archive, "_TRAINING", "raise SystemExit('no luck')")
+    with pytest.raises(subprocess.CalledProcessError):
+        class_archive.make(java)
+    assert class_archive.options(java) == []
+    assert list((tmp_path / "vcubeps").iterdir()) == []
+
+    writes = (
+        "import sys; from pathlib import Path; Path(sys.argv[1].split()[0].partition('=')[2]).write_text('x')"
+    )
+    monkeypatch.setattr(class_archive, "_TRAINING", writes)
+    archive = class_archive.make(java)
+
+    assert f"-XX:SharedArchiveFile={archive}" in class_archive.options(java)
+
+
 def fake_java(folder: Path, version: str) -> Path:
     """A home whose java only knows its version."""
     program = folder / "bin" / "java"
@@ -48,7 +68,7 @@ def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     found = find_java()
 
-    assert (found.home, found.version, found.is_provided) == (home, 25, False)
+    assert (found.program, found.version, found.is_provided) == (home / "bin" / "java", 25, False)
 
 
 @pytest.mark.parametrize("version", ["1.8.0_292", "11.0.2"])
@@ -80,6 +100,13 @@ def test_without_any_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch:
     [
         (Wanted(master="local", remote="sc://x"), "give one"),
         (Wanted(remote="spark://x"), "write sc://HOST[:PORT]"),
+        (Wanted(master="spark"), "'spark' is no Spark master"),
+        (Wanted(master="spark://127.0.0.1:1"), "no Spark master answers at spark://127.0.0.1:1"),
+        (Wanted(master="spark://127.0.0.1:x"), "write HOST:PORT"),
+        (Wanted(remote="sc://127.0.0.1:1"), "no Spark Connect server answers at sc://127.0.0.1:1"),
+        (Wanted(memory="much"), "'much' is no amount of memory"),
+        (Wanted(memory="64m"), "give at least 512m"),
+        (Wanted(memory="900t"), "is more than this machine's"),
     ],
 )
 def test_contradictions_are_refused_before_anything_starts(wanted: Wanted, text: str) -> None:

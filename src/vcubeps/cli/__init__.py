@@ -14,11 +14,18 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from vcubeps.cli import explore, simulate, tree
+from vcubeps.cli import audit, explore, reproduce, simulate, sweep, tree
 from vcubeps.cli.common import CommandError, Parser, abbreviated
 from vcubeps.protocol.errors import UsageError
 
-COMMANDS = {"tree": tree, "explore": explore, "simulate": simulate}
+COMMANDS = {
+    "tree": tree,
+    "explore": explore,
+    "simulate": simulate,
+    "reproduce": reproduce,
+    "audit": audit,
+    "sweep": sweep,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

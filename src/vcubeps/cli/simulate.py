@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
@@ -12,22 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vcubeps.cli.common import (
-    CommandError,
-    Subparsers,
-    abbreviated,
-    integer,
-    progress_bar,
-    usable_cores,
-)
+from vcubeps.cli.common import CommandError, Subparsers, integer, progress_bar, usable_cores
+from vcubeps.cli.grid_options import add_grid_options, points_asked_for
+from vcubeps.cli.rows import print_rows
 
 if TYPE_CHECKING:
     from vcubeps.sim.parameters import Value
     from vcubeps.sim.scenarios import Point
     from vcubeps.sim.summary import Row
 
-RUNS_MAX = 10_000
-SEED_MAX = 2**63 - 1
 JOBS_MAX = 1024
 
 DESCRIPTION = """\
@@ -80,27 +72,8 @@ def register(subparsers: Subparsers) -> None:
         description=DESCRIPTION,
         epilog=EPILOG,
     )
-    parser.add_argument("scenario", nargs="?", metavar="SCENARIO", help="which experiment; see --list")
     parser.add_argument("--list", action="store_true", help="explain the scenarios and their parameters")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE[,VALUE…]",
-        help="a parameter of the scenario; several values make an axis of the grid",
-    )
-    parser.add_argument(
-        "--system",
-        action="append",
-        metavar="NAME",
-        help="vcube-ps, srpt-s or srpt-b; may be repeated (default: those of the scenario)",
-    )
-    parser.add_argument(
-        "--runs", type=integer(1, RUNS_MAX), default=10, metavar="N", help="runs per point (default: 10)"
-    )
-    parser.add_argument(
-        "--seed", type=integer(0, SEED_MAX), default=1, metavar="SEED", help="chooses the runs (default: 1)"
-    )
+    add_grid_options(parser)
     parser.add_argument(
         "--jobs",
         type=integer(1, JOBS_MAX),
@@ -114,7 +87,7 @@ def register(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         # Loaded here: the other commands need neither numpy nor numba.
-        from vcubeps.sim import parameters, scenarios, sweep  # noqa: F401, PLC0415
+        from vcubeps.sim import sweep  # noqa: F401, PLC0415
     except ImportError as error:
         raise CommandError(
             f"the simulator needs {error.name}, which is not installed: pip install 'vcubeps[sim]'"
@@ -122,55 +95,9 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         _print_list()
         return 0
-    if args.scenario is None:
-        raise CommandError(f"which scenario? choose among {', '.join(scenarios.SCENARIOS)}, or see --list")
-    try:
-        points = scenarios.points(args.scenario, _chosen(args.set), _systems(args.system))
-    except parameters.ParameterError as error:
-        raise CommandError(str(error)) from None
-    if not points:
-        raise CommandError(f"{args.scenario} does not run on {', '.join(args.system)}: leave --system out")
-    rows = _simulate(args, points)
-    if args.json:
-        print(json.dumps(rows, indent=None if len(rows) == 1 else 1))
-    else:
-        _print_table(rows)
+    points = points_asked_for(args)
+    print_rows(_simulate(args, points), SHOWN, as_json=args.json)
     return 0
-
-
-# What is to be simulated.
-
-
-def _chosen(settings: Sequence[str]) -> dict[str, tuple[Value, ...]]:
-    from vcubeps.sim.parameters import PARAMETERS, ParameterError, lookup  # noqa: PLC0415
-
-    chosen: dict[str, tuple[Value, ...]] = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals or not text:
-            raise CommandError(
-                f"--set {abbreviated(setting)!r} sets nothing: write NAME=VALUE, such as nodes=1024"
-            )
-        if name in chosen:
-            raise CommandError(f"--set {name} is given twice: separate several values by commas")
-        try:
-            parameter = PARAMETERS[lookup(name, PARAMETERS)]
-            values = (parameter.parse(name, part.strip()) for part in text.split(","))
-            chosen[name] = tuple(dict.fromkeys(values))
-        except ParameterError as error:
-            raise CommandError(f"--set {error}") from None
-    return chosen
-
-
-def _systems(names: Sequence[str] | None) -> tuple[str, ...]:
-    from vcubeps.sim.scenarios import SYSTEMS  # noqa: PLC0415
-
-    for name in names or ():
-        if name not in SYSTEMS:
-            raise CommandError(
-                f"--system {abbreviated(name)!r} is unknown: choose among {', '.join(SYSTEMS)}"
-            )
-    return tuple(names) if names else SYSTEMS
 
 
 # Simulating.
@@ -239,33 +166,3 @@ def _print_list() -> None:
 
 def _listed(values: Sequence[Value]) -> str:
     return f"{values[0]} … {values[-1]}" if len(values) > 4 else ", ".join(map(str, values))
-
-
-def _print_table(rows: Sequence[Row]) -> None:
-    from vcubeps.sim.parameters import PARAMETERS  # noqa: PLC0415
-
-    varying = [
-        name
-        for name in ("system", *PARAMETERS)
-        if name in {"system", "nodes"} or len({str(row[name]) for row in rows if name in row}) > 1
-    ]
-    shown = [(title, name) for title, name in SHOWN if any(row[name] for row in rows)]
-    header = [*varying, *(title for title, _ in shown)]
-    lines = [
-        [_cell(row.get(name, "")) for name in varying] + [_cell(row[name]) for _, name in shown]
-        for row in rows
-    ]
-    widths = [max(len(line[k]) for line in [header, *lines]) for k in range(len(header))]
-    for line in [header, *lines]:
-        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-    print(f"\n{rows[0]['runs']} runs per row; times in u.t.; all columns with --json")
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "–"
-    return (
-        f"{value:,.1f}"
-        if isinstance(value, float) and abs(value) >= 10
-        else (f"{value:.3g}" if isinstance(value, float) else str(value))
-    )

@@ -18,6 +18,9 @@ from vcubeps.sim.measurements import Measurements
 Sparse: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 """A histogram without its zeros: values, ascending, and how often each."""
 
+Form: TypeAlias = Literal["value", "ratio", "increase", "reduction", "difference", "extra", "spread"]
+"""What is made of measures a, b …: a; a/b; a/b − 1; 1 − a/b; a − b; a/(b − a); highest/lowest − 1."""
+
 HISTOGRAMS = (
     "reception_ut", "delivery_ut", "causal_wait_ut", "barrier_entries", "path_hops", "broker_ut", "last_hop_ut",
 )  # fmt: skip

@@ -8,7 +8,7 @@ out (`Workload` says which).
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from heapq import heappop, heappush
@@ -75,11 +75,17 @@ class Reference:
         """(node, publication) → hops from the source to the node."""
         self._leaves_while_joining = protocol == "amended"
         """Whether a node may ask to leave before its subscription is in effect."""
+        self._join_asked: dict[tuple[int, int], int] = {}
+        """(topic, node) → when it last asked to subscribe."""
+        self._leaves_asked: defaultdict[tuple[int, int], deque[int]] = defaultdict(deque)
+        """(topic, node) → when it asked for the leaves that have not become known to all."""
         self._subscribers = [set(members.nonzero()[0].tolist()) for members in workload.members]
         """Topic → nodes that have asked to subscribe and not to leave."""
         self._subscription_numbers = count()
         self._in_effect = [{n: next(self._subscription_numbers) for n in s} for s in self._subscribers]
         """Topic → subscriber whose subscription is in effect → a number of that subscription."""
+        self._row: dict[Identifier, int] = {}
+        """Publication under way → its place in the trace."""
         self._addressees: dict[Identifier, dict[int, int]] = {}
         """Publication under way → what was in effect on its topic when its broadcast began."""
         self._received: set[tuple[int, Identifier]] = set()
@@ -148,6 +154,7 @@ class Reference:
     def _subscribe(self, node: int, topic: int) -> None:
         if node not in self._subscribers[topic]:
             self._subscribers[topic].add(node)
+            self._join_asked[topic, node] = self._now
             self._carry_out(node, self._peers[node].subscribe(str(topic)))
 
     def _unsubscribe(self, node: int, topic: int) -> None:
@@ -155,6 +162,9 @@ class Reference:
         if node in can_leave:
             self._subscribers[topic].discard(node)
             self._in_effect[topic].pop(node, None)
+            # A node that may leave while it joins, and has a leave under way, only takes back its wish to rejoin.
+            if not (self._leaves_while_joining and self._leaves_asked[topic, node]):
+                self._leaves_asked[topic, node].append(self._now)
             self._carry_out(node, self._peers[node].unsubscribe(str(topic)))
 
     def _publish(self, node: int, topic: int) -> None:
@@ -185,19 +195,26 @@ class Reference:
                 case Acknowledged(topic, counter):
                     self._note_acknowledged(int(topic), (node, counter))
                 case Subscribed(topic):
-                    self.trace.membership.append(trace.Change(now, node, int(topic), joins=True))
+                    asked = self._join_asked[int(topic), node]
+                    self.trace.membership.append(trace.Change(now, node, int(topic), True, asked))
                     self._in_effect[int(topic)][node] = next(self._subscription_numbers)
                 case Unsubscribed(topic):
-                    self.trace.membership.append(trace.Change(now, node, int(topic), joins=False))
+                    asked = self._leaves_asked[int(topic), node].popleft()
+                    self.trace.membership.append(trace.Change(now, node, int(topic), False, asked))
 
     def _note_started(self, node: int, topic: int, counter: int, barrier: Barrier) -> None:
         published = self._published.pop((node, counter))
         row = trace.Publication(topic, node, counter, published, self._now, tuple(sorted(barrier.items())))
+        self._row[node, counter] = len(self.trace.publications)
         self.trace.publications.append(row)
         others = self._in_effect[topic].items()
         self._addressees[node, counter] = {other: number for other, number in others if other != node}
 
     def _note_acknowledged(self, topic: int, publication: Identifier) -> None:
+        row = self._row.pop(publication)
+        if len(self._workload.change_ut):
+            acknowledged = self.trace.publications[row]._replace(acknowledged_ut=self._now)
+            self.trace.publications[row] = acknowledged
         still = self._in_effect[topic]
         addressees = self._addressees.pop(publication).items()
         expected = [node for node, number in addressees if still.get(node) == number]

@@ -363,7 +363,8 @@ class SrptReference:
         self._hops.append(hops_from_root + (message.source != self._root(message)))
 
     def _note_change(self, message: _Message) -> None:
-        row = trace.Change(self._now, message.source, message.topic, joins=message.kind == "SUB")
+        joins = message.kind == "SUB"
+        row = trace.Change(self._now, message.source, message.topic, joins, message.asked_ut)
         self.trace.membership.append(row)
 
     def _count_forwarders(self, topic: int) -> int:

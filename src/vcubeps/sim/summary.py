@@ -50,7 +50,7 @@ def confidence95(values: Sequence[float]) -> float | None:
     """
     if len(values) < 2:
         return None
-    return _student(len(values) - 1) * float(np.std(values, ddof=1)) / sqrt(len(values))
+    return student(len(values) - 1) * float(np.std(values, ddof=1)) / sqrt(len(values))
 
 
 _STUDENT = (
@@ -60,7 +60,7 @@ _STUDENT = (
 """Quantile 0.975 of Student's distribution with 1, 2, … degrees of freedom."""
 
 
-def _student(freedom: int) -> float:
+def student(freedom: int) -> float:
     if freedom <= len(_STUDENT):
         return _STUDENT[freedom - 1]
     z = 1.959964

@@ -21,6 +21,9 @@ class Publication(NamedTuple):
     """When its broadcast began."""
     barrier: tuple[tuple[int, int], ...]
     """(source, counter) of what it comes after, ascending."""
+    acknowledged_ut: int = -1
+    """When the last acknowledgement reached the source; −1: not known. Known in every run of VCube-PS in which
+    memberships change: only there does it say from whom a reception could be expected."""
 
 
 class Arrival(NamedTuple):
@@ -40,6 +43,8 @@ class Change(NamedTuple):
     node: int
     topic: int
     joins: bool
+    asked_ut: int
+    """When the application asked for it."""
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections import Counter
@@ -10,24 +9,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vcubeps.provenance import git_revision, package_version
+from vcubeps.sim.arrow_schemas import arrow_schema
+from vcubeps.sim.identity import parameters_text
 from vcubeps.sim.scenarios import Run
-from vcubeps.sim.trace import Arrival, Trace
-from vcubeps.tables import TABLES
+from vcubeps.sim.trace import Arrival, Change, Trace
+from vcubeps.sim.workloads import build
+from vcubeps.tables import TRACE
 
-_ARROW = {
-    "integer": pa.int64(),
-    "text": pa.string(),
-    "truth": pa.bool_(),
-    "barrier": pa.list_(pa.struct([("source", pa.int64()), ("counter", pa.int64())])),
-}
-
-SCHEMAS = {
-    name: pa.schema([(column.name, _ARROW[column.kind]) for column in columns])
-    for name, columns in TABLES.items()
-}
+SCHEMAS = {name: arrow_schema(name) for name in TRACE}
 
 
 @contextmanager
@@ -55,25 +49,31 @@ def write(path: Path, number: int, run: Run, events: Trace) -> None:
     tables: dict[str, list[dict[str, object]]] = {
         "runs": [
             {"run": number, "scenario": point.scenario, "system": point.system, "seed": run.seed,
-             "parameters": json.dumps(dict(point.parameters))}
+             "parameters": parameters_text(point.parameters),
+             "version": package_version(), "revision": git_revision()}
         ],
         "publications": [
             {**row._asdict(), "barrier": [{"source": s, "counter": c} for s, c in row.barrier]}
             for row in events.publications
         ],
-        "receptions": [row._asdict() for row in events.receptions],
+        "receptions": _numbered(events.receptions),
         "deliveries": _numbered(events.deliveries),
-        "membership": [row._asdict() for row in events.membership],
+        "membership": [row._asdict() for row in (*_members_before(run), *events.membership)],
     }  # fmt: skip
     for name, rows in tables.items():
         table = pa.Table.from_pylist([{**row, "run": number} for row in rows], SCHEMAS[name])
         pq.write_table(table, path / name / f"{number:06}.parquet")
 
 
-def _numbered(deliveries: Sequence[Arrival]) -> list[dict[str, object]]:
+def _members_before(run: Run) -> list[Change]:
+    """Those who are members when the run begins: no event of it, but a reader has to know them."""
+    return [Change(-1, node, topic, True, -1) for topic, node in np.argwhere(build(run).members).tolist()]
+
+
+def _numbered(arrivals: Sequence[Arrival]) -> list[dict[str, object]]:
     positions: Counter[int] = Counter()
     rows: list[dict[str, object]] = []
-    for row in deliveries:
+    for row in arrivals:
         rows.append({**row._asdict(), "position": positions[row.node]})
         positions[row.node] += 1
     return rows

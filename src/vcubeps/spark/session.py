@@ -6,24 +6,47 @@ already is taken as it is.
 
 from __future__ import annotations
 
+import logging
 import os
+import re
+import signal
+import socket
 import sys
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
+from vcubeps.spark import class_archive
 from vcubeps.spark.java import find_java
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
-LOCAL = {
+EVERYWHERE = {
     "spark.ui.showConsoleProgress": "false",  # the sweep draws its own
-    "spark.sql.shuffle.partitions": "4",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+LOCAL = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.python.worker.reuse": "true",
 }
 """For a machine with a few cores; a cluster decides for itself."""
+
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""Where everything is on this machine, nobody else needs to reach us."""
+
+_MEMORY = re.compile(r"([1-9][0-9]{0,6})([kmgt])b?", re.IGNORECASE)
+_LEAST_BYTES = 512 << 20
+"""Spark refuses to start with less than 450 MiB."""
+_CONNECT_SECONDS = 5.0
 
 
 class SessionError(Exception):
@@ -39,11 +62,46 @@ class Wanted:
     remote: str | None = None
     """sc://…: a Spark Connect server; then nothing is started here."""
     memory: str = "2g"
-    """Of the local Java process."""
+    """Of the Java process that is started here."""
     ui: bool = False
     """Serve Spark's own pages at port 4040."""
     provided_java: bool = False
     """Use the Java that comes as a wheel although the machine has one."""
+    log: str = "off"
+    """Level of Spark's own log on stderr: off, error, warn, info. What goes wrong is raised anyway."""
+    brief: bool = True
+    """Java compiles quickly rather than well: right where the work is done in Python, or there is little."""
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Spark's own, over ours."""
+
+
+@contextmanager
+def spark_session(wanted: Wanted | None = None) -> Iterator[SparkSession]:
+    """A session that ends with the block, quietly too if the block is interrupted or the process terminated."""
+    root = logging.getLogger()
+    root.addFilter(_is_no_interrupt)
+    before = {}
+    try:
+        session = open_session(wanted)
+        if threading.current_thread() is threading.main_thread():
+            # Spark's own handler asks Java to end the work, in the middle of another question to Java; and a
+            # termination should end like an interrupt.
+            before = {
+                s: signal.signal(s, signal.default_int_handler) for s in (signal.SIGINT, signal.SIGTERM)
+            }
+        try:
+            yield session
+        finally:
+            session.stop()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        root.removeFilter(_is_no_interrupt)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """py4j reports with a traceback what an interrupt interrupts."""
+    return "while sending command" not in str(record.msg)
 
 
 def open_session(wanted: Wanted | None = None) -> SparkSession:
@@ -53,28 +111,98 @@ def open_session(wanted: Wanted | None = None) -> SparkSession:
         raise SessionError(
             f"both a master ({wanted.master}) and a remote server ({wanted.remote}) are given: give one"
         )
-    builder = SparkSession.builder.appName("vcubeps")
     if wanted.remote:
-        if not wanted.remote.startswith("sc://"):
-            raise SessionError(f"{wanted.remote!r} is no Spark Connect address: write sc://HOST[:PORT]")
-        return builder.remote(wanted.remote).getOrCreate()
-    master = wanted.master or "local[*]"
-    os.environ["JAVA_HOME"] = str(find_java(provided=wanted.provided_java).home)
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need this very environment
-    settings = {
-        "spark.ui.enabled": str(wanted.ui).lower(),
-        "spark.driver.memory": wanted.memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
-    }
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        settings |= LOCAL
+        return _connect(wanted.remote, wanted.settings)
+    return _start(wanted.master or "local[*]", wanted)
+
+
+def _connect(address: str, settings: Mapping[str, str]) -> SparkSession:
+    if not address.startswith("sc://"):
+        raise SessionError(f"{address!r} is no Spark Connect address: write sc://HOST[:PORT]")
+    _check_reachable("Spark Connect server", address, 15002)
+    builder = SparkSession.builder.appName("vcubeps").remote(address)
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        session = builder.master(master).getOrCreate()
+        return builder.getOrCreate()
     except Exception as error:
         raise SessionError(
-            f"Spark does not start on {master}: {str(error).splitlines()[0]}; check the address and the memory"
+            f"no session at {address}: {_first_line(error)}; check that a Spark Connect server of the same version "
+            "listens there"
         ) from error
-    return session
+
+
+def _start(master: str, wanted: Wanted) -> SparkSession:
+    if not re.fullmatch(r"local(\[.+\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+", master):
+        raise SessionError(
+            f"{master!r} is no Spark master: write local[CORES], local-cluster[WORKERS,CORES,MEGABYTES] or "
+            "spark://HOST:PORT"
+        )
+    if master.startswith("spark://"):
+        _check_reachable("Spark master", master, 7077)
+    _check_memory(wanted.memory)
+    java = find_java(provided=wanted.provided_java)
+    os.environ["JAVA_HOME"] = str(java.launcher_home())
+    settings = {
+        **EVERYWHERE,
+        "spark.ui.enabled": str(wanted.ui).lower(),
+        "spark.driver.memory": wanted.memory,
+        "spark.driver.extraJavaOptions": " ".join(_java_options(wanted, class_archive.options(java))),
+    }
+    if master.startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need this very environment
+        settings |= LOCAL
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if re.match(r"local|spark://(127\.|localhost\b)", master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings |= LOOPBACK
+    builder = SparkSession.builder.appName("vcubeps").master(master)
+    for name, value in {**settings, **wanted.settings}.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise SessionError(
+            f"Spark does not start on {master}: {_first_line(error)}; check the address and the memory"
+        ) from error
+
+
+def _java_options(wanted: Wanted, archive: list[str]) -> list[str]:
+    options = [f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}", f"-Dvcubeps.log={wanted.log}", *archive]
+    return [*options, "-XX:TieredStopAtLevel=1"] if wanted.brief else options
+
+
+def _check_reachable(what: str, address: str, default_port: int) -> None:
+    """Spark itself would try for minutes."""
+    # Several masters may stand by: spark://HOST:PORT,HOST:PORT.
+    hosts = re.sub(r"[/;].*", "", address.partition("://")[2]).split(",")
+    problem: object = "no address"
+    for host_and_port in hosts:
+        host, _, port = host_and_port.partition(":")
+        if port and not port.isdigit():
+            raise SessionError(f"{address!r} has no port number after the colon: write HOST:PORT")
+        try:
+            with socket.create_connection((host, int(port or default_port)), _CONNECT_SECONDS):
+                return
+        except (OSError, OverflowError) as error:
+            problem = error
+    raise SessionError(
+        f"no {what} answers at {address} ({problem}): start it, or check the address and the port"
+    )
+
+
+def _check_memory(memory: str) -> None:
+    written = _MEMORY.fullmatch(memory)
+    if written is None:
+        raise SessionError(f"{memory!r} is no amount of memory: write a number and m or g, such as 2g")
+    wanted = int(written[1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[written[2].lower()]
+    if wanted < _LEAST_BYTES:
+        raise SessionError(f"{memory} of memory is too little for Spark: give at least 512m")
+    there_is = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if wanted > there_is:
+        raise SessionError(f"{memory} of memory is more than this machine's {there_is >> 20}m: give less")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:300]

@@ -105,7 +105,7 @@ def joined(world, now, me, slot):  # type: ignore[no-untyped-def]
     nodes[me].phase = MEMBER
     if not nodes[me].closing:
         nodes[me].in_effect = nodes[me].own
-        write_row(record.changes, record.counts, CHANGES, now, me, 1)
+        write_row(record.changes, record.counts, CHANGES, now, me, world.slots[slot].operation)
     if nodes[me].held_count:
         deliver_all(world, now, me)
 

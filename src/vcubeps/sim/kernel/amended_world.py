@@ -21,6 +21,7 @@ from vcubeps.sim.kernel.churn import (
     Record,
     Records,
     Setting,
+    acknowledged,
 )
 from vcubeps.sim.kernel.hold_back import CELL, QUEUE, WAIT
 from vcubeps.sim.kernel.ordered_maps import (
@@ -179,7 +180,9 @@ def make_world(setting: Setting, capacity: Capacity, trace: bool) -> World:
 def publications_of(world: World) -> list[rows.Publication]:
     """Those that started, in that order."""
     found = []
-    for operation in world.operations[world.operations["kind"] == PUB]:
+    acknowledged_ut = acknowledged(world.operations)
+    for o in np.flatnonzero(world.operations["kind"] == PUB).tolist():
+        operation = world.operations[o]
         if operation["started_ut"] < 0:
             continue
         start, size = int(operation["barrier_start"]), int(operation["barrier_size"])
@@ -187,5 +190,6 @@ def publications_of(world: World) -> list[rows.Publication]:
         barrier = sorted(zip(world.node_of[entries[:, 0]].tolist(), entries[:, 1].tolist(), strict=True))
         source, counter = int(operation["node"]), int(operation["counter"])
         asked, started = int(operation["time_ut"]), int(operation["started_ut"])
-        found.append(rows.Publication(0, source, counter, asked, started, tuple(barrier)))
+        row = rows.Publication(0, source, counter, asked, started, tuple(barrier), acknowledged_ut[o])
+        found.append(row)
     return sorted(found, key=lambda row: row.started_ut)

@@ -48,6 +48,7 @@ OPERATION = np.dtype(
     [
         ("time_ut", np.int64),
         ("started_ut", np.int64),
+        ("acknowledged_ut", np.int64),  # −1 until it is
         ("digest", np.uint64),
         ("node", np.int32),
         ("kind", np.int32),
@@ -95,10 +96,9 @@ class Record(NamedTuple):
     """Histograms of reception latency, delivery latency, causal wait."""
     hops: NDArray[np.int64]
     receptions: NDArray[np.int64]
-    """Rows (time, node, operation), if a trace is wanted."""
+    """Rows (time, node, operation), if a trace is wanted; so are those that follow."""
     deliveries: NDArray[np.int64]
     changes: NDArray[np.int64]
-    """Rows (time, node, joins)."""
 
 
 @dataclass(slots=True)
@@ -210,7 +210,7 @@ def _operations(workload: Workload) -> Records:
     found = np.append(publishers, -1)[place] == operations["node"]
     operations["publisher"] = np.where(found, place, -1)
     operations["counter"] = operations["slot"] = operations["next"] = -1
-    operations["started_ut"] = -1
+    operations["started_ut"] = operations["acknowledged_ut"] = -1
     # The reference's order: by time, changes before publications, each in the order of its arrays.
     return operations[np.argsort(operations["time_ut"], kind="stable")]
 
@@ -238,9 +238,18 @@ def measured(record: Record, nodes: Records, barriers: list[trace.Publication]) 
     )
 
 
+def acknowledged(operations: Records) -> list[int]:
+    """When each was, as the trace tells it: `Publication.acknowledged_ut`."""
+    if (operations["kind"] == PUB).all():
+        return [-1] * len(operations)
+    times: list[int] = operations["acknowledged_ut"].tolist()
+    return times
+
+
 def traced(record: Record, operations: Records, publications: list[trace.Publication]) -> trace.Trace:
     """The rows that the kernel wrote, in the order of events."""
     source, counter = operations["node"].tolist(), operations["counter"].tolist()
+    joins, asked = (operations["kind"] == SUB).tolist(), operations["time_ut"].tolist()
     counts = record.counts
 
     def arrivals(rows: NDArray[np.int64]) -> list[trace.Arrival]:
@@ -251,8 +260,8 @@ def traced(record: Record, operations: Records, publications: list[trace.Publica
         arrivals(record.receptions[: counts[RECEPTIONS]]),
         arrivals(record.deliveries[: counts[DELIVERIES]]),
         [
-            trace.Change(time, node, 0, bool(joins))
-            for time, node, joins in record.changes[: counts[CHANGES]].tolist()
+            trace.Change(time, node, 0, joins[o], asked[o])
+            for time, node, o in record.changes[: counts[CHANGES]].tolist()
         ],
     )
 

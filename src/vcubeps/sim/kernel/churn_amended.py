@@ -364,13 +364,14 @@ def _finished(world, now, me, slot):  # type: ignore[no-untyped-def]
     o = world.slots[slot].operation
     kind = world.slots[slot].kind
     nodes[me].current = -1
+    world.operations[o].acknowledged_ut = now
     if kind == PUB:
         count_expected(nodes, world.addressed, record.counts, slot)
     elif kind == SUB:
         joined(world, now, me, slot)
     else:
         _left(world, me)
-        write_row(record.changes, record.counts, CHANGES, now, me, 0)
+        write_row(record.changes, record.counts, CHANGES, now, me, o)
     world.operations[o].slot = -1
     free_slot(record.counts, world.free, slot)
 

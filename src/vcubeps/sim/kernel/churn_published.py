@@ -298,22 +298,23 @@ def _start(world, now, me, task):  # type: ignore[no-untyped-def]
             slots[slot].luck,
         )
     if found == 0:
-        _end_broadcast(world, slot)
+        _end_broadcast(world, now, slot)
 
 
 @njit(**CALLED)
 def _acknowledged(world, now, slot):  # type: ignore[no-untyped-def]
     """The last acknowledgement of a broadcast has reached its source."""
-    _end_broadcast(world, slot)
+    _end_broadcast(world, now, slot)
     _run_tasks(world, now, np.int64(world.slots[slot].source))
 
 
 @njit(**CALLED)
-def _end_broadcast(world, slot):  # type: ignore[no-untyped-def]
+def _end_broadcast(world, now, slot):  # type: ignore[no-untyped-def]
     counts, o = world.record.counts, world.slots[slot].operation
     if world.operations[o].kind == PUB:
         count_expected(world.nodes, world.addressed, counts, slot)
     world.operations[o].slot = -1
+    world.operations[o].acknowledged_ut = now
     free_slot(counts, world.free, slot)
 
 
@@ -325,12 +326,12 @@ def _finish(world, now, me, task, o):  # type: ignore[no-untyped-def]
     if kind == SUB:
         if nodes[me].own == code(SUB, world.operations[o].counter):
             nodes[me].in_effect = nodes[me].own
-            write_row(record.changes, record.counts, CHANGES, now, me, 1)
+            write_row(record.changes, record.counts, CHANGES, now, me, o)
     elif kind == UNS:
         while nodes[me].pending_first >= 0:
             remove_pending(world, me, np.int64(-1), np.int64(nodes[me].pending_first))
         world.first_rec[me, :] = -1
-        write_row(record.changes, record.counts, CHANGES, now, me, 0)
+        write_row(record.changes, record.counts, CHANGES, now, me, o)
         if nodes[me].queue_first < 0:
             if nodes[me].task_first == task:
                 nodes[me].task_first = tasks[task].next

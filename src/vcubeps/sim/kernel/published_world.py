@@ -17,6 +17,7 @@ from vcubeps.sim.kernel.churn import (
     Record,
     Records,
     Setting,
+    acknowledged,
 )
 from vcubeps.sim.kernel.wheel import Wheel
 
@@ -138,6 +139,7 @@ def publications_of(world: World) -> list[rows.Publication]:
     operations = world.operations
     source, counter = operations["node"].tolist(), operations["counter"].tolist()
     found = []
+    acknowledged_ut = acknowledged(operations)
     for o in world.operation_of.tolist():
         operation = operations[o]
         if operation["started_ut"] < 0:
@@ -152,6 +154,7 @@ def publications_of(world: World) -> list[rows.Publication]:
             int(operation["time_ut"]),
             int(operation["started_ut"]),
             tuple(barrier.items()),
+            acknowledged_ut[o],
         )
         found.append(row)
     return sorted(found, key=lambda row: row.started_ut)

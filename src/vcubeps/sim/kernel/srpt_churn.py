@@ -142,9 +142,11 @@ class _Attempt:
             if node != source:
                 result.receptions.append(arrival)
         count = self._totals[_CHANGE_ROWS]
-        names = self._columns(self._change_message[:count], self._source, self._topic, self._kind)
-        for time, (node, topic, kind) in zip(self._change_ut[:count].tolist(), names, strict=True):
-            result.membership.append(rows.Change(time, node, topic, kind == _SUB))
+        names = self._columns(
+            self._change_message[:count], self._source, self._topic, self._kind, self._asked_ut
+        )
+        for time, (node, topic, kind, asked) in zip(self._change_ut[:count].tolist(), names, strict=True):
+            result.membership.append(rows.Change(time, node, topic, kind == _SUB, asked))
         return result
 
     @staticmethod

@@ -1,0 +1,251 @@
+"""A trace to audit: its tables read, checked and counted.
+
+Whoever wrote it: what is wrong with it is said in one sentence that names the table, the column and what to do.
+Nothing but counts comes out of Spark here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    IntegralType,
+    StructType,
+)
+
+from vcubeps.spark.errors import failure
+from vcubeps.tables import TABLES
+
+_IDENTITY = ("source", "counter")
+NEEDED = {
+    "publications": ("run", "topic", *_IDENTITY, "started_ut", "acknowledged_ut", "barrier"),
+    "receptions": ("run", "topic", "node", *_IDENTITY, "position"),
+    "deliveries": ("run", "topic", "node", *_IDENTITY, "position"),
+    "membership": ("run", "topic", "node", "time_ut", "joins", "asked_ut"),
+}
+"""Table → columns that an audit reads."""
+
+
+class TraceError(Exception):
+    """The trace cannot be audited; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """How much there is."""
+
+    runs: int
+    topics: int
+    """Counted once in every run."""
+    nodes: int
+    """That delivered something, by their numbers: the same in all runs."""
+    publications: int
+    receptions: int
+    deliveries: int
+    largest_topic: int
+    """No topic of a run has more receptions and deliveries than this."""
+    topics_without_membership: int
+    """Topics on which something was published, but nobody is known to have joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Each table with the columns of NEEDED; whole numbers are bigint, and nothing is null."""
+
+    publications: DataFrame
+    receptions: DataFrame
+    deliveries: DataFrame
+    membership: DataFrame
+    census: Census
+
+
+def check_folders(directory: Path) -> None:
+    """What can be said of a local trace without Spark."""
+    if not directory.is_dir():
+        raise TraceError(
+            f"{directory} is no directory: name one that vcubeps simulate --trace or a node has written"
+        )
+    for table in NEEDED:
+        if not (directory / table).is_dir():
+            raise TraceError(_no_table(str(directory), table))
+
+
+def read(session: SparkSession, directory: str) -> Trace:
+    """`directory` is a path as Spark understands it."""
+    tables = {table: _read(session, directory.rstrip("/"), table) for table in NEEDED}
+    return Trace(**tables, census=_census(session, tables))
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def _read(session: SparkSession, directory: str, table: str) -> DataFrame:
+    with told_in_a_sentence():
+        try:
+            frame = session.read.parquet(f"{directory}/{table}")
+            schema = frame.schema
+        except AnalysisException as error:
+            raise TraceError(_why_no_table(error, directory, table)) from None
+    kinds = {column.name: column.kind for column in TABLES[table]}
+    columns = []
+    for name in NEEDED[table]:
+        if name not in schema.names:
+            raise TraceError(
+                f"the table {table} has no column {name}, only {', '.join(schema.names)}: write the trace with "
+                "this version of vcubeps"
+            )
+        columns.append(_cast(table, name, kinds[name], schema[name].dataType))
+    return frame.select(*columns)
+
+
+def _cast(table: str, name: str, kind: str, found: DataType) -> Column:
+    is_fit, wanted = {
+        "integer": (_is_whole, "whole numbers"),
+        "truth": (_is_truth, "true and false"),
+        "barrier": (_is_barrier, "a list of (source, counter), both whole numbers"),
+    }[kind]
+    if not is_fit(found):
+        raise TraceError(
+            f"the column {name} of the table {table} holds {found.simpleString()}: write {wanted} into it"
+        )
+    return F.col(name).cast("bigint").alias(name) if kind == "integer" else F.col(name)
+
+
+def _is_whole(kind: DataType) -> bool:
+    return isinstance(kind, IntegralType) or (isinstance(kind, DecimalType) and kind.scale == 0)
+
+
+def _is_truth(kind: DataType) -> bool:
+    return isinstance(kind, BooleanType)
+
+
+def _is_barrier(kind: DataType) -> bool:
+    if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
+        return False
+    entry = kind.elementType
+    return set(_IDENTITY) <= set(entry.names) and all(_is_whole(entry[name].dataType) for name in _IDENTITY)
+
+
+def _why_no_table(error: AnalysisException, directory: str, table: str) -> str:
+    condition = error.getCondition() or ""
+    if condition.startswith("PATH_NOT_FOUND"):
+        return _no_table(directory, table)
+    if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
+        return f"the table {table} has no Parquet file in {directory}/{table}: write one, if need be without rows"
+    return _sentence(error)
+
+
+def _no_table(directory: str, table: str) -> str:
+    return f"{directory} is no trace, it has no folder {table}: name a directory with the folders {', '.join(NEEDED)}"
+
+
+@contextmanager
+def told_in_a_sentence() -> Iterator[None]:
+    """What Spark raises inside the block comes out as a TraceError."""
+    try:
+        yield
+    except TraceError:
+        raise
+    except Exception as error:  # of PySpark, of its bridge to Java, or of its connection to a server
+        raise TraceError(_sentence(error)) from error
+
+
+def _sentence(error: Exception) -> str:
+    exists = re.search(r"PATH_ALREADY_EXISTS\] Path (\S+)", str(error))
+    if exists is not None:
+        return f"{exists[1]} exists already: name a new directory"
+    file = re.search(rf"[^\s\[]*/({'|'.join(NEEDED)})/[^\s\]]*\.parquet", str(error))
+    if file is not None:
+        return (
+            f"the file {file[0]} of the table {file[1]} cannot be read as Parquet with the columns of the others: "
+            "write it again, or remove it"
+        )
+    return str(failure(error, "the audit"))
+
+
+# -- counting --------------------------------------------------------------------------------------
+
+_COUNT = """
+    SELECT
+        count(DISTINCT run) AS runs,
+        count(DISTINCT struct(run, topic)) AS topics,
+        count(DISTINCT CASE WHEN is_arrival THEN node END) AS nodes,
+        coalesce(sum(CASE WHEN table = 0 THEN rows END), 0) AS publications,
+        coalesce(sum(CASE WHEN table = 1 THEN rows END), 0) AS receptions,
+        coalesce(sum(CASE WHEN table = 2 THEN rows END), 0) AS deliveries,
+        coalesce(max(CASE WHEN table = 1 THEN rows END), 0) AS most_receptions,
+        coalesce(max(CASE WHEN table = 2 THEN rows END), 0) AS most_deliveries,
+        count_if(table = 0 AND rows > 1) AS repeated,
+        count(DISTINCT CASE WHEN table IN (0, 3) THEN struct(run, topic) END)
+            - count(DISTINCT CASE WHEN table = 3 THEN struct(run, topic) END) AS topics_without_membership,
+        max(CASE WHEN nulls >= 0 THEN struct(table, nulls) END) AS nulls
+    FROM (
+        -- Everything else is asked of these groups, which are few.
+        SELECT table, table IN (1, 2) AS is_arrival, run, topic, node, counter, count(*) AS rows, max(nulls) AS nulls
+        FROM (
+            SELECT 0 AS table, run, topic, source AS node, counter, nulls FROM {publications}
+            UNION ALL SELECT 1, run, topic, node, 0, nulls FROM {receptions}
+            UNION ALL SELECT 2, run, topic, node, 0, nulls FROM {deliveries}
+            UNION ALL SELECT 3, run, topic, node, 0, nulls FROM {membership}
+        )
+        GROUP BY table, run, topic, node, counter
+    )
+"""
+
+
+def _census(session: SparkSession, tables: dict[str, DataFrame]) -> Census:
+    frames: dict[str, Any] = {
+        name: frame.withColumn("nulls", F.expr(_column_with_null(name))) for name, frame in tables.items()
+    }
+    with told_in_a_sentence():
+        [row] = session.sql(_COUNT, **frames).collect()
+    _refuse(row)
+    return Census(
+        runs=row["runs"],
+        topics=row["topics"],
+        nodes=row["nodes"],
+        publications=row["publications"],
+        receptions=row["receptions"],
+        deliveries=row["deliveries"],
+        largest_topic=(row["most_receptions"] + row["most_deliveries"]) * row["nodes"],
+        topics_without_membership=row["topics_without_membership"],
+    )
+
+
+def _column_with_null(table: str) -> str:
+    """Place in NEEDED of a column that is null in a row, −1 if none is."""
+    cases = []
+    for place, name in enumerate(NEEDED[table]):
+        is_null = f"{name} IS NULL"
+        if name == "barrier":
+            is_null += " OR exists(barrier, e -> e IS NULL OR e.source IS NULL OR e.counter IS NULL)"
+        cases.append(f"WHEN {is_null} THEN {place}")
+    return f"CASE {' '.join(cases)} ELSE -1 END"
+
+
+def _refuse(row: Row) -> None:
+    if row["nulls"] is not None:
+        table = list(NEEDED)[row["nulls"]["table"]]
+        column = NEEDED[table][row["nulls"]["nulls"]]
+        raise TraceError(
+            f"the column {column} of the table {table} has nulls: fill them, or leave these rows out"
+        )
+    if row["repeated"]:
+        raise TraceError(
+            f"the table publications has {row['repeated']} publications more than once: (source, counter) identifies "
+            "one in its run and topic; was a file written twice?"
+        )
+    if not row["publications"] and not row["deliveries"]:
+        raise TraceError("the trace is empty, there is nothing to audit: no publication and no delivery")

@@ -1,0 +1,160 @@
+"""The command that reproduces the paper, as a user types it: Spark embedded, a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from vcubeps.cli import main
+
+Output = pytest.CaptureFixture[str]
+
+SMALL = ["reproduce", "table1", "--runs", "2", "--master", "local[1]", "--memory", "1g"]
+
+
+def vcubeps(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, as a session's Java lives as long as the process."""
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from vcubeps.cli import main; sys.exit(main())",
+        *map(str, arguments),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("reproduce") / "report"
+    answer = vcubeps(*SMALL, "--out", out)
+    assert answer.stderr == ""
+    assert answer.returncode == 0
+    assert answer.stdout.splitlines()[0] == "4 runs simulated, 0 were there already"
+    assert answer.stdout.splitlines()[-1] == f"open {out}/index.html"
+    return out
+
+
+def test_page_rows_and_data_are_written(report: Path) -> None:
+    """Table 1: SRPT's column is the paper's exactly, whatever the seed."""
+    assert sorted(path.name for path in report.iterdir()) == [
+        "curves.json", "data", "figures", "figures.json", "index.html"
+    ]  # fmt: skip
+    rows = json.loads((report / "figures.json").read_text())
+    for row in rows:
+        assert {"id", "place", "paper", "measured", "ci95", "unit", "verdict", "why"} <= set(row)
+    exact = {row["paper"] for row in rows if row["measured"] == row["paper"] and row["ci95"] == 0}
+    assert {512, 448, 60, 3, 1} <= exact
+
+
+def test_page_tells_where_it_comes_from(report: Path) -> None:
+    provenance = json.loads((report / "curves.json").read_text())["provenance"]
+
+    assert {"vcubeps", "revision", "simulator", "spark", "python", "numba", "seed", "profile"} <= set(
+        provenance
+    )
+    page = (report / "index.html").read_text()
+    for name in ("vcubeps", "revision", "spark", "python", "seed"):
+        assert str(provenance[name]) in page
+
+
+def test_second_time_nothing_is_simulated_and_more_runs_add_to_it(report: Path) -> None:
+    more = [word if word != "2" else "3" for word in SMALL]
+
+    answer = vcubeps(*more, "--out", report)
+
+    assert answer.stdout.splitlines()[0] == "2 runs simulated, 4 were there already"
+
+
+def test_interrupt_ends_it_and_keeps_what_is_done(tmp_path: Path) -> None:
+    """SIGINT, as Ctrl-C sends it to the whole group, while a run of seconds is under way."""
+    out = tmp_path / "report"
+    command = [
+        sys.executable, "-c", "import sys; from vcubeps.cli import main; sys.exit(main())", "reproduce", "9a",
+        "--runs", "20", "--master", "local[1]", "--memory", "1g", "--out", str(out),
+    ]  # fmt: skip
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(out.glob("data/measurements/*/_temporary")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+    os.killpg(process.pid, signal.SIGINT)
+
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert not (out / "index.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["4z"], "there is no figure '4z' in the profile: choose among 4a"),
+        (["--profile", "huge"], "invalid choice: 'huge'"),
+        (["--runs", "0"], "0 is outside 1 to"),
+        (["--master", "spark://127.0.0.1:1"], "no Spark master answers at spark://127.0.0.1:1"),
+        (["--remote", "sc://127.0.0.1:1"], "no Spark Connect server answers"),
+        (["--memory", "1m"], "1m of memory is too little for Spark: give at least 512m"),
+        (["--conf", "memory=1"], "write spark.NAME=VALUE"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_written(
+    arguments: list[str], text: str, tmp_path: Path, capsys: Output
+) -> None:
+    out = tmp_path / "report"
+
+    assert main(["reproduce", *arguments, "--out", str(out)]) == 2
+
+    said = capsys.readouterr().err
+    assert text in said
+    assert len(said.splitlines()) == 1
+    assert not out.exists()
+
+
+def test_directory_with_something_else_is_refused_and_left_alone(tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+
+    assert main(["reproduce", "--out", str(tmp_path)]) == 2
+
+    assert "holds something else (thesis.tex)" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_file_in_place_of_the_directory_is_refused(tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "report").write_text("")
+
+    assert main(["reproduce", "--out", str(tmp_path / "report")]) == 2
+
+    assert "is a file: name a directory" in capsys.readouterr().err
+
+
+def test_full_disk_is_said_and_nothing_is_half_written(tmp_path: Path) -> None:
+    """A disk of 48 KiB: too small for the measurements."""
+    script = f"mount -t tmpfs -o size=48k tmpfs {tmp_path} && exec \"$@\" && find {tmp_path} -name 'part-*' -size 0"
+    namespace = [
+        "unshare",
+        "--mount",
+        *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]),
+        "sh",
+        "-c",
+    ]
+    if subprocess.run([*namespace, script, "sh", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no small disk to be had here: mounting is not permitted")
+    command = [sys.executable, "-c", "import sys; from vcubeps.cli import main; sys.exit(main())",
+               "reproduce", "4a", "--runs", "2", "--memory", "1g", "--out", str(tmp_path / "report")]  # fmt: skip
+
+    answer = subprocess.run(
+        [*namespace, script, "sh", *command], capture_output=True, text=True, timeout=300, check=False
+    )
+
+    assert answer.returncode == 2
+    assert "the disk is full: make room and run it again" in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
