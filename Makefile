@@ -16,7 +16,7 @@ run: $(ARCHIVE)  ## the paper's evaluation as a page, quick profile: report/inde
 reproduce: $(ARCHIVE)  ## the same with the paper's sizes and 40 runs: report/index.html
 	$(BIN)/vcubeps reproduce --profile paper --out report
 
-test: $(READY)  ## all tests and the examples in docstrings
+test: $(ARCHIVE)  ## all tests and the examples in docstrings
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 lint: $(READY) types  ## style, format, types and the direction of imports

@@ -217,7 +217,7 @@ def main() -> None:
             if not path.exists():
                 write_trace(path, args.deliveries // share, args.nodes, args.receptions)
             # A session of its own, so that the peak is that of this size.
-            session = open_session(Wanted(master=f"local[{threads}]", memory=args.memory, brief=False))
+            session = open_session(Wanted(master=f"local[{threads}]", memory=args.memory))
             session.range(1).count()
             times = []
             for _ in range(2):

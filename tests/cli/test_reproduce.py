@@ -16,6 +16,9 @@ from vcubeps.cli import main
 
 Output = pytest.CaptureFixture[str]
 
+pytestmark = pytest.mark.xdist_group("reproduce")
+"""One process, so that the report they share is made once."""
+
 SMALL = ["reproduce", "table1", "--runs", "2", "--master", "local[1]", "--memory", "1g"]
 
 
@@ -97,7 +100,7 @@ def test_interrupt_ends_it_and_keeps_what_is_done(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["4z"], "there is no figure '4z' in the profile: choose among 4a"),
+        (["4z"], "there is no figure '4z': choose among 4a"),
         (["--profile", "huge"], "invalid choice: 'huge'"),
         (["--runs", "0"], "0 is outside 1 to"),
         (["--master", "spark://127.0.0.1:1"], "no Spark master answers at spark://127.0.0.1:1"),
@@ -136,25 +139,68 @@ def test_file_in_place_of_the_directory_is_refused(tmp_path: Path, capsys: Outpu
     assert "is a file: name a directory" in capsys.readouterr().err
 
 
-def test_full_disk_is_said_and_nothing_is_half_written(tmp_path: Path) -> None:
-    """A disk of 48 KiB: too small for the measurements."""
-    script = f"mount -t tmpfs -o size=48k tmpfs {tmp_path} && exec \"$@\" && find {tmp_path} -name 'part-*' -size 0"
-    namespace = [
-        "unshare",
-        "--mount",
-        *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]),
+def test_directory_of_somebody_else_with_names_like_ours_is_left_alone(
+    tmp_path: Path, capsys: Output
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "4a.svg").write_text("precious")
+
+    assert main(["reproduce", "--out", str(tmp_path)]) == 2
+
+    assert "holds something else (data)" in capsys.readouterr().err
+    assert (tmp_path / "figures" / "4a.svg").read_text() == "precious"
+
+
+def test_figure_of_the_other_profile_is_named_as_such(tmp_path: Path, capsys: Output) -> None:
+    assert main(["reproduce", "beyond-storm", "--out", str(tmp_path / "report")]) == 2
+
+    assert "figure beyond-storm is not in the profile: run --profile paper" in capsys.readouterr().err
+
+
+def on_a_small_disk(kib: int, folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """A command with `folder` on a disk of its own: exit code, what it said, and what files there are afterwards."""
+    mounted = f"mount -t tmpfs -o size={kib}k tmpfs {folder}"
+    script = f'{mounted} && {{ "$@"; code=$?; find {folder} -type f >&3; exit $code; }}'
+    namespace = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
+    if subprocess.run(
+        [*namespace, "sh", "-c", script, "sh", "true"], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("no disk of its own to be had here: mounting is not permitted")
+    main_program = "import sys; from vcubeps.cli import main; sys.exit(main())"
+    command = [
+        *namespace,
         "sh",
         "-c",
+        f"exec 3>&1 1>/dev/null; {script}",
+        "sh",
+        sys.executable,
+        "-c",
+        main_program,
     ]
-    if subprocess.run([*namespace, script, "sh", "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no small disk to be had here: mounting is not permitted")
-    command = [sys.executable, "-c", "import sys; from vcubeps.cli import main; sys.exit(main())",
-               "reproduce", "4a", "--runs", "2", "--memory", "1g", "--out", str(tmp_path / "report")]  # fmt: skip
+    answer = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=300, check=False)
+    return answer.returncode, answer.stderr, answer.stdout
 
-    answer = subprocess.run(
-        [*namespace, script, "sh", *command], capture_output=True, text=True, timeout=300, check=False
+
+def test_full_disk_is_said_and_nothing_is_half_written(tmp_path: Path) -> None:
+    """The measurements have no room."""
+    out = str(tmp_path / "report")
+
+    code, said, files = on_a_small_disk(
+        48, tmp_path, "reproduce", "4a", "--runs", "2", "--memory", "1g", "--out", out
     )
 
-    assert answer.returncode == 2
-    assert "the disk is full: make room and run it again" in answer.stderr
-    assert len(answer.stderr.splitlines()) == 1
+    assert code == 2
+    assert "the disk is full: make room and run it again" in said
+    assert len(said.splitlines()) == 1
+    assert "store.json" in files
+    assert "index.html" not in files
+    assert "unfinished" not in files
+
+
+def test_report_goes_onto_a_disk_of_its_own(tmp_path: Path) -> None:
+    """Its directory is where another disk is mounted, as in a container: nothing can be moved there from beside it."""
+    code, said, files = on_a_small_disk(1 << 16, tmp_path, *SMALL, "--out", str(tmp_path))
+
+    assert (code, said) == (0, "")
+    assert f"{tmp_path}/index.html" in files.splitlines()

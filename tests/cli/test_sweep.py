@@ -54,6 +54,9 @@ def test_sweep_says_what_simulate_says(tmp_path: Path, capsys: Output) -> None:
         ([], "which scenario? choose among one-publisher"),
         (["one-publisher", "--set", "nodes=100"], "nodes=100 is not a power of two"),
         (["one-publisher", "--set", "nodes=64", "--master", "mesos://x"], "'mesos://x' is no Spark master"),
+        (["one-publisher", "--set", "nodes=64", "--master", "local[0]"], "'local[0]' is no Spark master"),
+        (["one-publisher", "--set", "nodes=64", "--data", "a[1]"], "has a [ in its name"),
+        (["one-publisher", "--set", "nodes=64", "--data", "run:1"], "has a : in its name"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -11,7 +11,7 @@ import numpy as np
 from vcubeps.report.catalogue import Catalogue, CurveValue, NumberValue, point_key
 from vcubeps.report.model import Operand, combined
 from vcubeps.report.writing import write_page
-from vcubeps.sim.measures import Sparse, sparse
+from vcubeps.sim.measures import Form, Sparse, sparse
 from vcubeps.sim.scenarios import Run, run_seed
 from vcubeps.sim.simulation import simulate
 from vcubeps.sim.summary import confidence95
@@ -41,37 +41,31 @@ class Measured:
             for point, runs in catalogue.points()
         }  # fmt: skip
 
-    def taken(self, operand: Operand) -> list[float]:
-        point, measure = operand
-        values = [measure.taken(run) for run in self.runs[point_key(point)]]
-        return [value for value in values if value is not None]
+    def estimated(self, form: Form, operands: Sequence[Operand]) -> tuple[float | None, float | None, int]:
+        """A form of means over the runs in which all operands were measured; interval by the jackknife over runs."""
+        columns = [[measure.taken(run) for run in self.runs[point_key(point)]] for point, measure in operands]
+        samples = [row for row in zip(*columns, strict=False) if None not in row]
+        value = combined(form, [_mean(column) for column in zip(*samples, strict=True)])
+        without = [
+            combined(form, [_mean(column) for column in zip(*(samples[:k] + samples[k + 1 :]), strict=True)])
+            for k in range(len(samples))
+            if len(samples) > 1
+        ]
+        return value, _jackknife(value, without), len(samples)
 
     def curve_values(self, catalogue: Catalogue) -> list[CurveValue]:
-        found = []
-        for figure in catalogue.figures:
-            for curve in figure.curves:
-                for sample in curve.samples:
-                    values = self.taken((sample.point, sample.measure))
-                    mean = float(np.mean(values)) if values else None
-                    found.append(
-                        CurveValue(figure.id, curve.series, sample.x, mean, confidence95(values), len(values))
-                    )
-        return found
+        return [
+            CurveValue(figure.id, curve.series, sample.x, *self.estimated(sample.form, sample.operands))
+            for figure in catalogue.figures
+            for curve in figure.curves
+            for sample in curve.samples
+        ]
 
     def number_values(self, catalogue: Catalogue) -> list[NumberValue]:
-        """With the interval by the jackknife over runs."""
-        found = []
-        for number in catalogue.numbers:
-            columns = [self.taken(operand) for operand in number.operands]
-            runs = min(map(len, columns), default=0)
-            value = combined(number.form, [_mean(column[:runs]) for column in columns])
-            without = [
-                combined(number.form, [_mean(column[:k] + column[k + 1 : runs]) for column in columns])
-                for k in range(runs)
-                if runs > 1
-            ]
-            found.append(NumberValue(number.id, value, _jackknife(value, without), runs))
-        return found
+        return [
+            NumberValue(number.id, *self.estimated(number.form, number.operands))
+            for number in catalogue.numbers
+        ]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -79,13 +79,6 @@ class TestEveryProfile:
         listed = catalogue(profile)
         assert {number.figure for number in listed.numbers} <= {figure.id for figure in listed.figures}
 
-    def test_a_share_is_of_a_series_that_is_there(self, profile):
-        for figure in catalogue(profile).figures:
-            series = {curve.series: [sample.x for sample in curve.samples] for curve in figure.curves}
-            for curve in figure.curves:
-                if curve.share_of:
-                    assert series[curve.share_of] == series[curve.series]
-
 
 def test_table_1_is_whole_in_the_numbers():
     numbers = catalogue(PROFILES["quick"], only=["table1"]).numbers

@@ -19,6 +19,7 @@ import planted
 from planted import Finding
 from vcubeps.spark.audit import KINDS, METHODS, Audit, TraceError, arrow, audit
 from vcubeps.spark.audit.findings import CHECKS, COLUMNS
+from vcubeps.spark.audit.index import Index
 from vcubeps.spark.audit.trace import check_folders, read
 
 PLACES = tuple(name for name in COLUMNS if name not in ("run", "topic"))
@@ -314,9 +315,9 @@ def test_answer_does_not_depend_on_the_number_of_partitions(
 ) -> None:
     """With so few rows to a partition a topic is divided among buckets of nodes."""
     trace = read(spark, str(world.path))
-    layout = arrow.Layout.of(trace.census, 2, 4000)
+    layout = arrow.divide(trace.census, 2, 400)
 
-    found = arrow.find(trace, 4000).where(f"kind != '{CHECKS}'")
+    found = arrow.find(trace, 400).where(f"kind != '{CHECKS}'")
 
     assert min(layout.partitions, layout.buckets) > 1
     assert sorted(tuple(row) for row in found.collect()) == judged_by_sql.rows
@@ -445,7 +446,7 @@ def test_memory_of_a_worker_is_bounded_by_the_layout() -> None:
     """However large the trace: a partition has at most about so many rows, and a topic is divided accordingly."""
     for deliveries in (10**6, 10**8, 10**10):
         census = arrow.Census(1, 1, 1000, deliveries // 1000, 0, deliveries, deliveries, 0)
-        layout = arrow.Layout.of(census, 4, arrow.ROWS_PER_PARTITION)
+        layout = arrow.divide(census, 4, arrow.ROWS_PER_PARTITION)
 
         assert deliveries / layout.buckets <= arrow.ROWS_PER_PARTITION
         assert layout.partitions == max(4, deliveries // arrow.ROWS_PER_PARTITION)
@@ -454,15 +455,15 @@ def test_memory_of_a_worker_is_bounded_by_the_layout() -> None:
 def test_no_partition_has_two_buckets_of_a_topic() -> None:
     """Each bucket has all publications of its topic: two of them would be judged against each dependency twice."""
     for largest in (0, 1, 10**6, 10**9):
-        layout = arrow.Layout.of(arrow.Census(1, 1, 4, 10**6, 0, 3 * 10**6, largest, 0), 4, 10**6)
+        layout = arrow.divide(arrow.Census(1, 1, 4, 10**6, 0, 3 * 10**6, largest, 0), 4, 10**6)
 
         assert 1 <= layout.buckets <= layout.partitions
 
 
 def test_numbers_far_apart_are_found_without_a_table() -> None:
     values = np.array([5, -(2**62), 2**62, 5])
-    index = arrow.Index(values)
+    index = Index(values)
 
     assert index.of(np.array([2**62, 6, 5, -(2**62), 2**63 - 1, -(2**63)])).tolist() == [2, -1, 1, 0, -1, -1]
-    close = arrow.Index(np.array([4, 6]))
+    close = Index(np.array([4, 6]))
     assert close.of(np.array([6, 2**63 - 1, -(2**63), 5, 4])).tolist() == [1, -1, -1, -1, 0]

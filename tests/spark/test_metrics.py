@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
@@ -85,6 +88,44 @@ def test_forms_are_of_the_means_and_their_intervals_by_the_jackknife(
 
     assert answer.value == pytest.approx(formed(values.mean(axis=1)))
     assert answer.ci95 == pytest.approx(2.571 * error)  # Student, 5 degrees of freedom
+
+
+def test_run_that_is_there_twice_counts_once(spark: SparkSession, store: Store, tmp_path: Path) -> None:
+    """As after a Spark Connect server went on while its client was killed and the sweep repeated."""
+    shutil.copytree(store.path or "", tmp_path / "store")
+    [original] = (tmp_path / "store/measurements").glob("sweep=*")
+    shutil.copytree(original, original.with_name("sweep=again"))
+    first, second = discussion_and_trees()[:2]
+    quantities = [
+        Quantity("a", "value", ((first, Measure("reception_ut")),), RUNS),
+        Quantity("b", "ratio", ((first, Measure("reception_ut")), (second, Measure("reception_ut"))), RUNS),
+    ]
+
+    twice = estimate(spark, Store(str(tmp_path / "store")), quantities, SEED)
+
+    assert twice == estimate(spark, store, quantities, SEED)
+    assert [one.runs for one in twice] == [RUNS, RUNS]
+
+
+def test_only_runs_count_in_which_all_operands_were_measured(spark: SparkSession, tmp_path: Path) -> None:
+    """Three runs of one point, and six of the other."""
+    store = Store(str(tmp_path / "store"))
+    first, second = discussion_and_trees()[:2]
+    sweep(
+        spark,
+        store,
+        [Run(point, run_seed(SEED, k)) for point, n in ((first, 3), (second, 6)) for k in range(n)],
+    )
+    latency = Measure("reception_ut")
+
+    [answer] = estimate(
+        spark, store, [Quantity("x", "ratio", ((first, latency), (second, latency)), 6)], SEED
+    )
+
+    assert answer.runs == 3
+    assert answer.value == pytest.approx(
+        np.mean(taken(first, latency, 3)) / np.mean(taken(second, latency, 3))
+    )
 
 
 def test_one_run_has_no_interval(spark: SparkSession, store: Store) -> None:

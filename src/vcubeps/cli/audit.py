@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXAMPLES_MAX = 10_000
 _SMALL_BYTES = 64 << 20
-"""Up to this size of a trace, starting Spark takes longer than the work."""
+"""Up to this size of a trace, even SQL takes less time than starting Spark."""
 
 DESCRIPTION = """\
 Audit a trace on Spark: causal order, duplicates, phantoms, losses, order of reception.
@@ -30,7 +30,7 @@ membership, as simulate --trace and nodes write them."""
 EPILOG = """\
 examples:
   Simulate the published algorithm while members come and go, and see what it loses:
-    $ vcubeps simulate churn --set nodes=64 --set protocol=published --runs 2 --trace DIR
+    $ vcubeps simulate churn --system vcube-ps --set nodes=64 --set protocol=published --trace DIR
     $ vcubeps audit DIR
 
   For a program to read, with all findings as a table:
@@ -79,15 +79,15 @@ def run(args: argparse.Namespace) -> int:
     try:
         if is_local:
             trace.check_folders(Path(args.trace))
-        is_small = is_local and _bytes(Path(args.trace)) <= _SMALL_BYTES
-        with _findings_directory(args) as findings, session_for(args, brief=is_small) as session:
+        is_brief = args.method == "arrow" or (is_local and _bytes(Path(args.trace)) <= _SMALL_BYTES)
+        with _findings_directory(args) as findings, session_for(args, brief=is_brief) as session:
             where = str(Path(args.trace).absolute()) if is_local else args.trace
             result = audit.audit(session, where, args.method)
             found = [kind for kind, count in result.counts.items() if count]
             examples = {kind: result.examples(kind, args.examples) for kind in found}
             if findings is not None:
                 result.write(findings)
-    except trace.TraceError as error:
+    except audit.TraceError as error:
         raise CommandError(str(error)) from None
     if args.json:
         print(json.dumps(_as_json(args, result, examples)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections import Counter
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         # Loaded here: the other commands need none of it.
         from vcubeps.report.catalogue import PROFILES, UnknownFigure, catalogue  # noqa: PLC0415
         from vcubeps.report.reproduce import reproduce  # noqa: PLC0415
-        from vcubeps.spark.store import Store  # noqa: PLC0415
+        from vcubeps.spark.store import Store, StoreError  # noqa: PLC0415
     except ImportError as error:
         raise CommandError(
             f"the report needs {error.name}, which is not installed: pip install 'vcubeps[report]'"
@@ -93,6 +94,10 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(str(error)) from None
     _check_directory(args.out)
     store = Store(args.data or str(args.out / "data"))
+    try:
+        store.check()
+    except StoreError as error:
+        raise CommandError(str(error)) from None
     with session_for(args) as session, sweep_progress() as watch:
         try:
             outcome = reproduce(session, wanted, store, args.out, args.seed, watch, {"master": _where(args)})
@@ -111,6 +116,8 @@ def _where(args: argparse.Namespace) -> str:
 
 def _check_directory(out: Path) -> None:
     """Ours, empty, or not there yet."""
+    if not str(out).strip("."):
+        raise CommandError("--out is where you are: name a directory in it")
     if not out.exists():
         parent = next(folder for folder in out.absolute().parents if folder.exists())
         if not parent.is_dir() or not os.access(parent, os.W_OK):
@@ -118,13 +125,23 @@ def _check_directory(out: Path) -> None:
         return
     if not out.is_dir():
         raise CommandError(f"--out {out} is a file: name a directory")
-    found = set(os.listdir(out))
-    ours = {"data", "figures", "index.html", "figures.json", "curves.json"}
-    if found - ours or (found and not {"data", "curves.json"} & found):
-        name = next(iter(sorted(found - ours or found)))
+    found = {name for name in os.listdir(out) if not name.startswith(".unfinished-")}
+    others = found - {"data", "figures", "index.html", "figures.json", "curves.json"}
+    if found and (others or not _is_report(out)):
+        name = min(others or found)
         raise CommandError(f"--out {out} holds something else ({name}): name a new or an empty directory")
     if not os.access(out, os.W_OK):
         raise CommandError(f"--out {out} cannot be written to: name another directory")
+
+
+def _is_report(out: Path) -> bool:
+    """Written by us: a report, or what was measured before one could be written."""
+    from vcubeps.spark.store import Store  # noqa: PLC0415
+
+    try:
+        return "provenance" in json.loads((out / "curves.json").read_text())
+    except (OSError, ValueError):
+        return set(os.listdir(out)) == {"data"} and Store(str(out / "data")).is_marked()
 
 
 def _tell(out: Path, catalogue: Catalogue, outcome: Outcome) -> None:

@@ -144,15 +144,13 @@ def _losses(profile: Profile) -> Figure:
     nodes = runs.powers(256, profile.churn_nodes_max)
     curves: list[Curve] = []
     for (protocol, name, drawn_as), (variant, share) in product(_CHURN_PROTOCOLS, enumerate((0.125, 0.25))):
-        series = f"{name}, {percent(share)} churn"
-        expected = f"expected: {series}"
-        for label, measure, share_of in ((series, "lost", expected), (expected, "expected", "")):
-            measured = samples({n: runs.churn(VCUBE, n, share, protocol) for n in nodes}, Measure(measure))
-            curves.append(Curve(label, measured, drawn_as, variant, share_of=share_of, drawn=bool(share_of)))
+        points = {n: runs.churn(VCUBE, n, share, protocol) for n in nodes}
+        lost = samples(points, Measure("lost"), over=Measure("expected"))
+        curves.append(Curve(f"{name}, {percent(share)} churn", lost, drawn_as, variant))
     return Figure(
         "beyond-losses", PLACE, "Messages lost under churn",
         "As figure 9. Expected are the receptions by nodes whose subscription was in effect when a broadcast began and "
-        "that had not asked to leave when all had acknowledged it. The interval is that of the losses alone.",
+        "that had not asked to leave when all had acknowledged it.",
         "The protocol as published loses messages, which the paper does not mention. The amended one loses none.",
         NODES_LABEL, "share of the expected receptions", tuple(curves), x_log2=True,
     )  # fmt: skip

@@ -72,9 +72,15 @@ def _check(only: Collection[str], figures: Collection[Figure]) -> None:
     ids = [figure.id for figure in figures]
     for name in only:
         if not any(_is_asked_for(id_, [name]) for id_ in ids):
+            if any(_is_asked_for(id_, [name]) for id_ in _ids_of_all()):
+                raise UnknownFigure(f"figure {name} is not in the profile: run --profile paper")
             close = get_close_matches(name, ids, n=1)
             hint = f"did you mean {close[0]}?" if close else f"choose among {', '.join(ids)}"
-            raise UnknownFigure(f"there is no figure {name[:40]!r} in the profile: {hint}")
+            raise UnknownFigure(f"there is no figure {name[:40]!r}: {hint}")
+
+
+def _ids_of_all() -> list[str]:
+    return [figure.id for profile in PROFILES.values() for figure in beyond_figures(profile)]
 
 
 def _within(profile: Profile, number: Number) -> Number:

@@ -38,9 +38,11 @@ def paper_figures(profile: Profile) -> Iterator[Figure]:
     yield _brokers(profile)
 
 
-def samples(points: Mapping[int, Point], measure: Measure = runs.LATENCY) -> tuple[Sample, ...]:
-    """The same measure at several places."""
-    return tuple(Sample(x, point, measure) for x, point in points.items())
+def samples(
+    points: Mapping[int, Point], measure: Measure = runs.LATENCY, over: Measure | None = None
+) -> tuple[Sample, ...]:
+    """The same measure, or ratio, at several places."""
+    return tuple(Sample(x, point, measure, over) for x, point in points.items())
 
 
 def percent(share: float) -> str:
@@ -200,7 +202,7 @@ def _barriers(id_: str, title: str, questions: int, published: Published) -> Fig
         "256 nodes; everybody answers once, a little after having delivered the question(s). The groups are ours.",
         "The share that the paper states lies between the two readings of the algorithm."
         if questions == 1
-        else "The share that the paper states is that of barriers that are never pruned.",
+        else "The share that the paper states agrees with barriers that are never pruned.",
         "direct causal dependencies of a message", "share of the messages", tuple(curves), kind="bars",
         ticks=BARRIER_NAMES, published=(published,),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from vcubeps.sim.scenarios import Point
 
 Operand: TypeAlias = tuple[Point, Measure]
 Kind: TypeAlias = Literal["lines", "bars", "stacked bars", "table"]
-Relation: TypeAlias = Literal["is", "about", "at most", "at least"]
+Relation: TypeAlias = Literal["is", "about", "at most", "at least", "below"]
 
 AMENDED, UNPRUNED = "amended", "unpruned"
 """Protocols of VCube-PS that have a look of their own beside the system's."""
@@ -35,6 +35,17 @@ class Sample:
     point: Point
     measure: Measure
     """Taken of each run, then averaged over runs."""
+    over: Measure | None = None
+    """If set, what is shown is the ratio to this one, both averaged first."""
+
+    @property
+    def form(self) -> Form:
+        return "value" if self.over is None else "ratio"
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        first = (self.point, self.measure)
+        return (first,) if self.over is None else (first, (self.point, self.over))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +61,6 @@ class Curve:
     """Gives the dash and how markers are filled, or the hatch of bars."""
     faint: bool = False
     """A second reading, drawn thin behind the main one."""
-    share_of: str = ""
-    """If set, what is drawn is the ratio to the series of this name."""
-    drawn: bool = True
-    """False for a series that is there for others to be a share of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ _PRESETS = (
 _CHOSEN = (
     "Not everything here is independent of the paper's results. The calibrated preset was inferred from them, 533 and "
     "720 u.t. among them, so that only its literal rows test these. Where the paper's set-up is silent or cannot be, "
-    "values were chosen with its figures in view: under churn a wave every 3,000 u.t., which comes close to figure 9; "
+    "values were chosen with its figures in view: under churn a wave every 3,000 u.t. of a share of the subscribers "
+    "(the paper says every 300 u.t. and of the nodes), which comes close to figure 9; "
     "with brokers publishers that start within 10 u.t. A difference from the paper stands as it came out."
 )
 _PUBLISHED = (
@@ -95,7 +96,8 @@ def _header(catalogue: Catalogue, comparisons: Sequence[Comparison]) -> str:
         f"<header><h1>{escape(TITLE)}</h1><p>{prose(_INTRODUCTION)}</p>"
         f'<nav aria-label="Contents">{links}<a href="#provenance">Provenance</a></nav></header>'
         f'<section id="summary"><h2>Summary</h2>'
-        f"<p>Of the {len(main)} numbers that the paper states:</p>{_tally(main)}"
+        f"<p>What the paper states, in {len(main)} rows (a statement about several sizes has one for each):</p>"
+        f"{_tally(main)}"
         + (
             f"<p>In {len(other)} further readings of some of them, marked with a label: {others}.</p>"
             if other

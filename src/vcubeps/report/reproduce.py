@@ -82,7 +82,7 @@ def _estimated(
         for k, (figure, curve, sample) in enumerate(_samples(catalogue))
     }
     quantities = [
-        Quantity(name, "value", ((sample.point, sample.measure),), runs_of(sample.point))
+        Quantity(name, sample.form, sample.operands, runs_of(sample.point))
         for name, (_, _, sample) in samples.items()
     ]
     quantities += [

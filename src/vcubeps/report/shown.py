@@ -30,7 +30,7 @@ def by_place(values: Iterable[CurveValue]) -> Values:
 
 
 def series_of(figure: Figure, values: Values) -> list[Series]:
-    return [_series(figure, curve, values) for curve in figure.curves if curve.drawn]
+    return [_series(figure, curve, values) for curve in figure.curves]
 
 
 def is_empty(series: Iterable[Series]) -> bool:
@@ -39,17 +39,10 @@ def is_empty(series: Iterable[Series]) -> bool:
 
 def _series(figure: Figure, curve: Curve, values: Values) -> Series:
     xs = tuple(sample.x for sample in curve.samples)
-    pairs = [_value(figure, curve, x, values) for x in xs]
-    return Series(curve, xs, tuple(mean for mean, _ in pairs), tuple(ci95 for _, ci95 in pairs))
-
-
-def _value(figure: Figure, curve: Curve, x: float, values: Values) -> tuple[float | None, float | None]:
-    value = values.get((figure.id, curve.series, x))
-    if value is None or value.mean is None:
-        return None, None
-    if not curve.share_of:
-        return value.mean, value.ci95
-    whole = values.get((figure.id, curve.share_of, x))
-    if whole is None or not whole.mean:
-        return None, None
-    return value.mean / whole.mean, None if value.ci95 is None else value.ci95 / whole.mean
+    found = [values.get((figure.id, curve.series, x)) for x in xs]
+    return Series(
+        curve,
+        xs,
+        tuple(value.mean if value else None for value in found),
+        tuple(value.ci95 if value else None for value in found),
+    )

@@ -14,7 +14,7 @@ SYMBOLS: Mapping[Verdict, str] = {"matches": "✓", "differs": "≠", "not compa
 _COLUMNS = "".join(
     f'<col class="{name}">' for name in ("what", "amount", "ours", "difference", "verdict", "why")
 )
-_RELATIONS = {"is": "", "about": "about ", "at most": "at most ", "at least": "at least "}
+_RELATIONS = {"is": "", "about": "about ", "at most": "at most ", "at least": "at least ", "below": "below "}
 
 
 def verdict(name: Verdict) -> str:

@@ -19,6 +19,7 @@ RULE = (
     "A number that the paper states as such matches if it lies within our 95 % interval widened by half a unit of its "
     f"last printed digit, or if ours is within {100 * IS_TOLERANCE:.0f} % of it. One that it calls approximate matches "
     f"within {100 * ABOUT_TOLERANCE:.0f} %. A bound matches if it holds, with {100 * BOUND_SLACK:.0f} % of slack. "
+    "Where the paper only says that one is lower than the other, ours must be too, interval included. "
     "What is not a result, or was not run, is not comparable. The rule is the same for all "
     "numbers; it was fixed before this page's runs, when results of earlier prototypes were known. With few runs "
     "intervals are wide, and a match says less."
@@ -87,3 +88,5 @@ def agrees(relation: Relation, paper: float, step: float, measured: float, ci95:
             return measured <= paper + BOUND_SLACK * abs(paper)
         case "at least":
             return measured >= paper - BOUND_SLACK * abs(paper)
+        case "below":
+            return measured + (ci95 or 0) < paper

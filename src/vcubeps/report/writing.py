@@ -34,7 +34,8 @@ def write_page(
     )
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = out.with_name(f"{out.name}.unfinished-{os.getpid()}")
+    # Beside files that are there already, as `out` may be on a disk of its own.
+    unfinished = out / f".unfinished-{os.getpid()}" if out.exists() else _beside(out)
     unfinished.mkdir()
     try:
         (unfinished / "figures").mkdir()
@@ -46,6 +47,10 @@ def write_page(
             unfinished.rename(out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _beside(out: Path) -> Path:
+    return out.with_name(f"{out.name}.unfinished-{os.getpid()}")
 
 
 def _move_into(unfinished: Path, out: Path, names: Iterable[str]) -> None:
@@ -133,9 +138,10 @@ def _curve(figure: Figure, curve: Curve, values: Values) -> dict[str, object]:
                 "system": sample.point.system,
                 "parameters": dict(sample.point.parameters),
                 "measure": asdict(sample.measure),
+                "over": asdict(sample.over) if sample.over else None,
             }
         )
-    return {"series": curve.series, "share_of": curve.share_of, "samples": samples}
+    return {"series": curve.series, "samples": samples}
 
 
 def _json(content: object) -> bytes:

@@ -13,7 +13,6 @@ _CAUSES = (
     ("java.lang.OutOfMemoryError", "Java ran out of memory: give more with --memory"),
     ("MemoryError", "a task ran out of memory: make the runs smaller, or use fewer cores"),
     ("Python worker exited unexpectedly", "a worker process was killed, perhaps for lack of memory: use fewer cores"),
-    ("Connection refused", "Spark has gone away: run it again"),
     ("SparkContext was shut down", "Spark has gone away: run it again"),
     ("All masters are unresponsive", "the Spark master does not answer: check its address and that it is up"),
 )  # fmt: skip
@@ -36,6 +35,19 @@ def failure(error: Exception, what: str) -> SparkFailed:
     raised = re.search(r"SparkFailed: (.*)", report)
     if raised:
         return SparkFailed(raised[1].strip())
+    unreachable = re.search(r"Call From \S+ to (\S+) failed on connection exception", report)
+    if unreachable:
+        return SparkFailed(f"nothing answers at {unreachable[1]}: check the address (it failed in {what})")
+    broken = re.search(
+        r"(\S+\.parquet) is not a Parquet file|footer for file: (\S+\.parquet)|"
+        r"CANNOT_READ_FILE\S* .*?(\S+\.parquet)",
+        report,
+    )
+    if broken:
+        name = next(filter(None, broken.groups()))
+        return SparkFailed(
+            f"the file {name} is broken: remove it, and what it had is made again (it failed in {what})"
+        )
     for sign, sentence in _CAUSES:
         if sign in report:
             return SparkFailed(f"{sentence} (it failed in {what})")

@@ -17,12 +17,12 @@ def keep_figures(
     rows: Sequence[tuple[str, str, float, float | None, float | None, int]],
 ) -> None:
     """Replace the figures that the rows are of; others stay as they are. Raises SparkFailed."""
-    table = session.createDataFrame(
-        [(figure, series, float(x), mean, ci95, runs) for figure, series, x, mean, ci95, runs in rows],
-        spark_schema("figures"),
-    )
-    writer = table.coalesce(1).write.partitionBy("figure").mode("overwrite")
     try:
+        table = session.createDataFrame(
+            [(figure, series, float(x), mean, ci95, runs) for figure, series, x, mean, ci95, runs in rows],
+            spark_schema("figures"),
+        )
+        writer = table.coalesce(1).write.partitionBy("figure").mode("overwrite")
         writer.option("partitionOverwriteMode", "dynamic").parquet(store.place("figures"))
     except Exception as error:
         raise failure(error, f"the figures of {store.address}") from error

@@ -145,23 +145,31 @@ WITH measured AS (
     FROM wanted JOIN measurements ON wanted.run = measurements.run AND wanted.of = measurements.name
 ),
 taken AS (
-    SELECT quantity, form, operands, operand, sample, {_TAKEN} AS value FROM measured
+    -- A run that is there twice has the same results twice.
+    SELECT quantity, form, operands, operand, sample, any_value(value) AS value
+    FROM (SELECT *, {_TAKEN} AS value FROM measured)
+    GROUP BY quantity, form, operands, operand, sample
+),
+complete AS (
+    -- The runs in which all operands could be measured.
+    SELECT * FROM (SELECT *, count(value) OVER (PARTITION BY quantity, sample) AS measured FROM taken)
+    WHERE measured = operands
 ),
 averaged AS (
     SELECT *,
-        count(value) OVER runs AS count,
+        count(*) OVER runs AS count,
         avg(value) OVER runs AS mean,
-        try_divide((sum(value) OVER runs) - value, (count(value) OVER runs) - 1) AS mean_without
-    FROM taken WINDOW runs AS (PARTITION BY quantity, operand)
+        try_divide((sum(value) OVER runs) - value, (count(*) OVER runs) - 1) AS mean_without
+    FROM complete WINDOW runs AS (PARTITION BY quantity, operand)
 ),
 gathered AS (
-    SELECT quantity, form, sample, min(count) AS runs, count(*) = any_value(operands) AS is_complete,
+    SELECT quantity, form, sample, any_value(count) AS runs,
         {_operands("mean")} AS whole, {_operands("mean_without")} AS without
     FROM averaged GROUP BY quantity, form, sample
 ),
 formed AS (
     SELECT quantity, runs, {_formed("whole")} AS value, {_formed("without")} AS value_without
-    FROM gathered WHERE is_complete
+    FROM gathered
 )
 SELECT quantity AS name, any_value(value) AS value,
     any_value(factor) * sqrt((any_value(runs) - 1) * var_pop(value_without)) AS ci95,

@@ -13,11 +13,12 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 
 from pyspark.sql import SparkSession
 
@@ -47,6 +48,7 @@ _MEMORY = re.compile(r"([1-9][0-9]{0,6})([kmgt])b?", re.IGNORECASE)
 _LEAST_BYTES = 512 << 20
 """Spark refuses to start with less than 450 MiB."""
 _CONNECT_SECONDS = 5.0
+_MASTER = r"local(\[([1-9]\d*|\*)(, ?[1-9]\d*)?\])?|local-cluster\[\d+, ?\d+, ?\d+\]|spark://.+|yarn|k8s://.+"
 
 
 class SessionError(Exception):
@@ -78,30 +80,59 @@ class Wanted:
 @contextmanager
 def spark_session(wanted: Wanted | None = None) -> Iterator[SparkSession]:
     """A session that ends with the block, quietly too if the block is interrupted or the process terminated."""
-    root = logging.getLogger()
-    root.addFilter(_is_no_interrupt)
-    before = {}
-    try:
-        session = open_session(wanted)
-        if threading.current_thread() is threading.main_thread():
+    with _without_reports_of_interrupts():
+        with _interrupts_put_off() as was_interrupted:
+            session = open_session(wanted)
+        try:
+            if was_interrupted():
+                raise KeyboardInterrupt
             # Spark's own handler asks Java to end the work, in the middle of another question to Java; and a
             # termination should end like an interrupt.
-            before = {
-                s: signal.signal(s, signal.default_int_handler) for s in (signal.SIGINT, signal.SIGTERM)
-            }
-        try:
-            yield session
+            with _signals_handled(signal.default_int_handler):
+                yield session
         finally:
             session.stop()
+
+
+@contextmanager
+def _interrupts_put_off() -> Iterator[Callable[[], bool]]:
+    """A Java process whose start is interrupted would stay for ever."""
+    noted: list[int] = []
+    with _signals_handled(lambda number, _: noted.append(number)):
+        yield lambda: bool(noted)
+
+
+@contextmanager
+def _signals_handled(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are not for others
+        return
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        root.removeFilter(_is_no_interrupt)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
-def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """py4j reports with a traceback what an interrupt interrupts."""
-    return "while sending command" not in str(record.msg)
+@contextmanager
+def _without_reports_of_interrupts() -> Iterator[None]:
+    """py4j and PySpark tell at length what an interrupt has interrupted."""
+
+    def is_none(record: logging.LogRecord) -> bool:
+        return "while sending command" not in str(record.msg)
+
+    root, bridge = logging.getLogger(), logging.getLogger("py4j")
+    level = bridge.level
+    root.addFilter(is_none)
+    bridge.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
+            yield
+    finally:
+        bridge.setLevel(level)
+        root.removeFilter(is_none)
 
 
 def open_session(wanted: Wanted | None = None) -> SparkSession:
@@ -133,14 +164,14 @@ def _connect(address: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 def _start(master: str, wanted: Wanted) -> SparkSession:
-    if not re.fullmatch(r"local(\[.+\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+", master):
+    if not re.fullmatch(_MASTER, master):
         raise SessionError(
             f"{master!r} is no Spark master: write local[CORES], local-cluster[WORKERS,CORES,MEGABYTES] or "
             "spark://HOST:PORT"
         )
     if master.startswith("spark://"):
         _check_reachable("Spark master", master, 7077)
-    _check_memory(wanted.memory)
+    _check_memory(wanted.settings.get("spark.driver.memory", wanted.memory))
     java = find_java(provided=wanted.provided_java)
     os.environ["JAVA_HOME"] = str(java.launcher_home())
     settings = {
@@ -205,4 +236,6 @@ def _check_memory(memory: str) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:300]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    # Java's own words come after the bridge's.
+    return next((line[2:] for line in lines if line.startswith(": ")), lines[0])[:300]

@@ -65,30 +65,34 @@ def sweep(
     """Simulate those runs whose results the store does not have; how many these were. Raises SparkFailed."""
     wanted = {run_number(run): run for run in runs}
     with store.writing():
-        missing = {number: wanted[number] for number in _missing(session, store, list(wanted))}
-        if not missing:
-            return 0
-        name = uuid.uuid4().hex
-        tasks = make_tasks({number: estimated_seconds(run.point) for number, run in missing.items()})
-        table = _as_table(missing, tasks)
         try:
-            rows = session.createDataFrame(table)
-            rows.drop("task").coalesce(1).write.parquet(store.place("runs", name))
-            work = partial(_simulate_all, simulator_fingerprint())
-            results = rows.repartitionById(len(tasks), "task").mapInArrow(work, spark_schema("measurements"))
-            # Version 2 of the committer puts a task's file in its place when the task ends, not when all have.
-            writer = results.write.option("mapreduce.fileoutputcommitter.algorithm.version", "2")
-            with _watched(store, name, missing, watch):
-                writer.parquet(store.place("measurements", name))
+            missing = {number: wanted[number] for number in _missing(session, store, list(wanted))}
+            if missing:
+                _run(session, store, missing, watch)
         except Exception as error:
             raise failure(error, f"the sweep; what it has finished is kept in {store.address}") from error
     return len(missing)
 
 
+def _run(
+    session: SparkSession, store: Store, runs: Mapping[int, Run], watch: Callable[[Progress], None] | None
+) -> None:
+    name = uuid.uuid4().hex
+    tasks = make_tasks({number: estimated_seconds(run.point) for number, run in runs.items()})
+    rows = session.createDataFrame(_as_table(runs, tasks))
+    rows.drop("task").coalesce(1).write.parquet(store.place("runs", name))
+    work = partial(_simulate_all, simulator_fingerprint())
+    results = rows.repartitionById(len(tasks), "task").mapInArrow(work, spark_schema("measurements"))
+    # Version 2 of the committer puts a task's file in its place when the task ends, not when all have.
+    writer = results.write.option("mapreduce.fileoutputcommitter.algorithm.version", "2")
+    with _watched(store, name, runs, watch):
+        writer.parquet(store.place("measurements", name))
+
+
 def origins(session: SparkSession, store: Store, runs: Iterable[Run]) -> list[str]:
     """Which versions of the package, at which revisions, simulated these runs. Raises SparkFailed."""
-    wanted = session.createDataFrame(pa.table({"run": pa.array({*map(run_number, runs)}, pa.int64())}))
     try:
+        wanted = session.createDataFrame(pa.table({"run": pa.array({*map(run_number, runs)}, pa.int64())}))
         there = store.read(session, "measurements").where("name = 'events'").select("run", "sweep")
         planned = store.read(session, "runs").select("run", "sweep", "version", "revision")
         rows = (

@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from vcubeps.spark.audit import arrow, reference
+from vcubeps.spark.audit.errors import TraceError
 from vcubeps.spark.audit.findings import CHECKS, COLUMNS, KINDS
-from vcubeps.spark.audit.trace import Census, TraceError, read, told_in_a_sentence
+from vcubeps.spark.audit.trace import Census, read, told_in_a_sentence
 
 __all__ = ["KINDS", "METHODS", "Audit", "Census", "TraceError", "audit"]
 

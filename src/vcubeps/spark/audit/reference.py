@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from vcubeps.spark.audit.findings import COLUMNS
-from vcubeps.spark.audit.trace import Trace
+from vcubeps.spark.audit.trace import Trace, refuse_nulls
 
 SUBSCRIPTIONS = """
     -- From when a subscription is in effect until its node asks to leave, or for ever.
@@ -100,6 +100,8 @@ _QUERIES = {
 def find(trace: Trace) -> DataFrame:
     """The table of findings, and a row of kind `findings.CHECKS`."""
     session = trace.publications.sparkSession
+    refuse_nulls(trace.receptions, "receptions")
+    refuse_nulls(trace.deliveries, "deliveries")
     tables: dict[str, Any] = {
         "publications": trace.publications,
         "receptions": trace.receptions,

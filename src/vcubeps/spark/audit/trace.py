@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from vcubeps.spark.audit.errors import TraceError
+from vcubeps.spark.audit.files import null_found
 from vcubeps.spark.errors import failure
 from vcubeps.tables import TABLES
 
@@ -38,10 +41,6 @@ NEEDED = {
 """Table → columns that an audit reads."""
 
 
-class TraceError(Exception):
-    """The trace cannot be audited; the text says why and what to do."""
-
-
 @dataclass(frozen=True, slots=True)
 class Census:
     """How much there is."""
@@ -50,19 +49,19 @@ class Census:
     topics: int
     """Counted once in every run."""
     nodes: int
-    """That delivered something, by their numbers: the same in all runs."""
+    """That published or were members, by their numbers: the same in all runs."""
     publications: int
     receptions: int
     deliveries: int
     largest_topic: int
-    """No topic of a run has more receptions and deliveries than this."""
+    """About how many receptions and deliveries the largest topic of a run has."""
     topics_without_membership: int
     """Topics on which something was published, but nobody is known to have joined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Each table with the columns of NEEDED; whole numbers are bigint, and nothing is null."""
+    """Each table with the columns of NEEDED; whole numbers are bigint. Publications and membership have no nulls."""
 
     publications: DataFrame
     receptions: DataFrame
@@ -163,6 +162,9 @@ def told_in_a_sentence() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
+    said = re.search(r"TraceError: (.*)", str(error))  # in a task
+    if said is not None:
+        return said[1]
     exists = re.search(r"PATH_ALREADY_EXISTS\] Path (\S+)", str(error))
     if exists is not None:
         return f"{exists[1]} exists already: name a new directory"
@@ -178,39 +180,39 @@ def _sentence(error: Exception) -> str:
 # -- counting --------------------------------------------------------------------------------------
 
 _COUNT = """
-    SELECT
-        count(DISTINCT run) AS runs,
-        count(DISTINCT struct(run, topic)) AS topics,
-        count(DISTINCT CASE WHEN is_arrival THEN node END) AS nodes,
-        coalesce(sum(CASE WHEN table = 0 THEN rows END), 0) AS publications,
-        coalesce(sum(CASE WHEN table = 1 THEN rows END), 0) AS receptions,
-        coalesce(sum(CASE WHEN table = 2 THEN rows END), 0) AS deliveries,
-        coalesce(max(CASE WHEN table = 1 THEN rows END), 0) AS most_receptions,
-        coalesce(max(CASE WHEN table = 2 THEN rows END), 0) AS most_deliveries,
-        count_if(table = 0 AND rows > 1) AS repeated,
-        count(DISTINCT CASE WHEN table IN (0, 3) THEN struct(run, topic) END)
-            - count(DISTINCT CASE WHEN table = 3 THEN struct(run, topic) END) AS topics_without_membership,
-        max(CASE WHEN nulls >= 0 THEN struct(table, nulls) END) AS nulls
-    FROM (
-        -- Everything else is asked of these groups, which are few.
-        SELECT table, table IN (1, 2) AS is_arrival, run, topic, node, counter, count(*) AS rows, max(nulls) AS nulls
-        FROM (
-            SELECT 0 AS table, run, topic, source AS node, counter, nulls FROM {publications}
-            UNION ALL SELECT 1, run, topic, node, 0, nulls FROM {receptions}
-            UNION ALL SELECT 2, run, topic, node, 0, nulls FROM {deliveries}
-            UNION ALL SELECT 3, run, topic, node, 0, nulls FROM {membership}
-        )
-        GROUP BY table, run, topic, node, counter
+    WITH known AS (
+        -- Who and what the small tables name; the large ones are not read for it.
+        SELECT run, topic, source AS node, true AS published FROM {publications}
+        UNION ALL SELECT run, topic, node, false FROM {membership}
+    ),
+    topics AS (
+        SELECT run, topic, count_if(published) AS publications, count(DISTINCT node) AS nodes,
+            count_if(NOT published) AS changes
+        FROM known GROUP BY run, topic
+    ),
+    publications AS (
+        SELECT run, topic, source, counter, count(*) AS times FROM {publications} GROUP BY ALL
     )
+    SELECT count(DISTINCT run) AS runs, count(*) AS topics, coalesce(sum(publications), 0) AS publications,
+        -- A topic has about as many deliveries as publications times nodes.
+        coalesce(try_divide(max(publications * nodes), sum(publications * nodes)), 1) AS largest_share,
+        count_if(publications > 0 AND changes = 0) AS topics_without_membership,
+        (SELECT count(DISTINCT node) FROM known) AS nodes,
+        (SELECT count(*) FROM {receptions}) AS receptions,
+        (SELECT count(*) FROM {deliveries}) AS deliveries,
+        (SELECT count_if(times > 1) FROM publications) AS repeated,
+        (SELECT max({place_publications}) FROM {publications}) AS null_in_publications,
+        (SELECT max({place_membership}) FROM {membership}) AS null_in_membership
+    FROM topics
 """
 
 
-def _census(session: SparkSession, tables: dict[str, DataFrame]) -> Census:
-    frames: dict[str, Any] = {
-        name: frame.withColumn("nulls", F.expr(_column_with_null(name))) for name, frame in tables.items()
-    }
+def _census(session: SparkSession, tables: dict[str, Any]) -> Census:
     with told_in_a_sentence():
-        [row] = session.sql(_COUNT, **frames).collect()
+        query = _COUNT
+        for table in ("publications", "membership"):
+            query = query.replace(f"{{place_{table}}}", _column_with_null(table))
+        [row] = session.sql(query, **tables).collect()
     _refuse(row)
     return Census(
         runs=row["runs"],
@@ -219,9 +221,22 @@ def _census(session: SparkSession, tables: dict[str, DataFrame]) -> Census:
         publications=row["publications"],
         receptions=row["receptions"],
         deliveries=row["deliveries"],
-        largest_topic=(row["most_receptions"] + row["most_deliveries"]) * row["nodes"],
+        largest_topic=ceil(float(row["largest_share"]) * (row["receptions"] + row["deliveries"])),
         topics_without_membership=row["topics_without_membership"],
     )
+
+
+def refuse_nulls(frame: DataFrame, table: str) -> None:
+    """Raises TraceError if a column of a table that `read` has read is null somewhere."""
+    with told_in_a_sentence():
+        [row] = frame.selectExpr(f"max({_column_with_null(table)}) AS place").collect()
+    _refuse_null(table, row["place"])
+
+
+def _refuse_null(table: str, place: int | None) -> None:
+    """`place` is that in NEEDED; None if the table is empty."""
+    if place is not None and place >= 0:
+        raise TraceError(null_found(table, NEEDED[table][place]))
 
 
 def _column_with_null(table: str) -> str:
@@ -236,12 +251,8 @@ def _column_with_null(table: str) -> str:
 
 
 def _refuse(row: Row) -> None:
-    if row["nulls"] is not None:
-        table = list(NEEDED)[row["nulls"]["table"]]
-        column = NEEDED[table][row["nulls"]["nulls"]]
-        raise TraceError(
-            f"the column {column} of the table {table} has nulls: fill them, or leave these rows out"
-        )
+    _refuse_null("publications", row["null_in_publications"])
+    _refuse_null("membership", row["null_in_membership"])
     if row["repeated"]:
         raise TraceError(
             f"the table publications has {row['repeated']} publications more than once: (source, counter) identifies "
