@@ -14,13 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import planted
+from commands import vcubeps
 from vcubeps.cli import main
 from vcubeps.spark import session as sessions
 from vcubeps.spark.java import JavaMissing
 from vcubeps.spark.session import SessionError, Wanted, open_session
 
 Output = pytest.CaptureFixture[str]
-COMMAND = (sys.executable, "-c", "import sys; from vcubeps.cli import main; sys.exit(main())", "audit")
 
 
 @pytest.fixture(scope="module")
@@ -186,9 +186,7 @@ def test_unreadable_file_is_a_sentence_and_spark_adds_nothing(tmp_path: Path) ->
     path = planted.write(tmp_path / "trace", planted.churn("amended")[1])
     (path / "publications" / "0.parquet").write_text("nonsense" * 100)
 
-    answer = subprocess.run(
-        [*COMMAND, str(path), "--memory", "600m"], check=False, capture_output=True, text=True
-    )
+    answer = vcubeps("audit", path, "--memory", "600m")
 
     assert answer.returncode == 2
     assert answer.stdout == ""

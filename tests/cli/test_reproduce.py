@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from commands import PROGRAM, vcubeps
 from vcubeps.cli import main
 
 Output = pytest.CaptureFixture[str]
@@ -21,17 +21,6 @@ pytestmark = pytest.mark.xdist_group("reproduce")
 """One process, so that the report they share is made once."""
 
 SMALL = ["reproduce", "table1", "--runs", "2", "--master", "local[1]", "--memory", "1g"]
-
-
-def vcubeps(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, as a session's Java lives as long as the process."""
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from vcubeps.cli import main; sys.exit(main())",
-        *map(str, arguments),
-    ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)  # type: ignore[call-overload,no-any-return]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +69,7 @@ def test_interrupt_ends_it_and_keeps_what_is_done(tmp_path: Path) -> None:
     """SIGINT, as Ctrl-C sends it to the whole group, while a run of seconds is under way."""
     out = tmp_path / "report"
     command = [
-        sys.executable, "-c", "import sys; from vcubeps.cli import main; sys.exit(main())", "reproduce", "9a",
+        *PROGRAM, "reproduce", "9a",
         "--runs", "20", "--master", "local[1]", "--memory", "1g", "--out", str(out),
     ]  # fmt: skip
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
@@ -94,7 +83,7 @@ def test_interrupt_ends_it_and_keeps_what_is_done(tmp_path: Path) -> None:
 
 
 def test_interrupt_while_spark_starts_leaves_no_java_behind(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import sys; from vcubeps.cli import main; sys.exit(main())", *SMALL]
+    command = [*PROGRAM, *SMALL]
     process = subprocess.Popen(
         [*command, "--out", str(tmp_path / "report")],
         start_new_session=True,
@@ -203,17 +192,7 @@ def on_a_small_disk(kib: int, folder: Path, *arguments: str) -> tuple[int, str, 
         [*namespace, "sh", "-c", script, "sh", "true"], capture_output=True, check=False
     ).returncode:
         pytest.skip("no disk of its own to be had here: mounting is not permitted")
-    main_program = "import sys; from vcubeps.cli import main; sys.exit(main())"
-    command = [
-        *namespace,
-        "sh",
-        "-c",
-        f"exec 3>&1 1>/dev/null; {script}",
-        "sh",
-        sys.executable,
-        "-c",
-        main_program,
-    ]
+    command = [*namespace, "sh", "-c", f"exec 3>&1 1>/dev/null; {script}", "sh", *PROGRAM]
     answer = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=300, check=False)
     return answer.returncode, answer.stderr, answer.stdout
 

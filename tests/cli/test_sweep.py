@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from commands import vcubeps
 from vcubeps.cli import main
 
 Output = pytest.CaptureFixture[str]
@@ -29,11 +28,7 @@ GRID = [
 
 def test_sweep_says_what_simulate_says(tmp_path: Path, capsys: Output) -> None:
     """Means and intervals of the two ways to the same runs."""
-    command = [
-        sys.executable, "-c", "import sys; from vcubeps.cli import main; sys.exit(main())", "sweep", *GRID,
-        "--data", str(tmp_path / "sweep"), "--master", "local[1]", "--memory", "1g",
-    ]  # fmt: skip
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    answer = vcubeps("sweep", *GRID, "--data", tmp_path / "sweep", "--master", "local[1]", "--memory", "1g")
     assert answer.stderr == ""
     assert main(["simulate", *GRID, "--jobs", "1"]) == 0
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from commands import vcubeps
 from spark_cluster import connect_server, standalone_cluster
 from vcubeps.cli import main
 
@@ -17,14 +17,8 @@ Output = pytest.CaptureFixture[str]
 GRID = ["one-publisher", "--set", "nodes=16,32", "--set", "subscribers=50%", "--runs", "3", "--json"]
 
 
-def vcubeps(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from vcubeps.cli import main; sys.exit(main())",
-        *map(str, arguments),
-    ]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+def quiet(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    answer = vcubeps(*arguments)
     assert answer.stderr == ""
     return answer
 
@@ -32,7 +26,7 @@ def vcubeps(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def latencies_here() -> list[float]:
     """What the kernels say without Spark."""
-    answer = vcubeps("simulate", *GRID, "--jobs", "1")
+    answer = quiet("simulate", *GRID, "--jobs", "1")
     return [row["latency_mean_ut"] for row in json.loads(answer.stdout)]
 
 
@@ -48,10 +42,10 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check_sweep_and_audit(where: list[str], folder: Path, latencies: list[float], trace: Path) -> None:
-    answer = vcubeps("sweep", *GRID, "--data", folder / "sweep", *where)
+    answer = quiet("sweep", *GRID, "--data", folder / "sweep", *where)
     assert [row["latency_mean_ut"] for row in json.loads(answer.stdout)] == pytest.approx(latencies, abs=1e-6)
 
-    answer = vcubeps("audit", trace, "--json", *where)
+    answer = quiet("audit", trace, "--json", *where)
     assert answer.returncode == 1
     found = json.loads(answer.stdout)
     assert found["findings"]["loss"] > 0
