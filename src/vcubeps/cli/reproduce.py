@@ -29,10 +29,10 @@ where it stopped, and more runs or figures add to what is there."""
 
 EPILOG = """\
 examples:
-  A first look, some minutes: up to 1,024 nodes, 5 runs per point
+  A first look, about a minute: up to 1,024 nodes, 5 runs per point
     $ vcubeps reproduce
 
-  The paper's sizes and its 40 runs, about half an hour on two cores
+  The paper's sizes and its 40 runs, under half an hour on two cores
     $ vcubeps reproduce --profile paper --out paper
 
   Only figures 4(a) and 9(a) and 9(b), with 10 runs
