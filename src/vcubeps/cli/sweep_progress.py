@@ -46,6 +46,8 @@ def in_words(progress: Progress) -> str:
     >>> in_words(Progress(runs=120, all_runs=400, events=9_000_000, seconds=3.0, share=0.25))
     '120 of 400 runs, 3.0 million events per second, 9 s left'
     """
+    if not progress.runs:
+        return f"0 of {progress.all_runs:,} runs: loading the kernels, which are compiled at their first use"
     rate = progress.events / progress.seconds / 1e6 if progress.seconds else 0.0
     left = f", {_duration(progress.seconds_left)} left" if progress.seconds_left is not None else ""
     return f"{progress.runs:,} of {progress.all_runs:,} runs, {rate:.1f} million events per second{left}"
