@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from vcubeps.cli.common import CommandError, Subparsers, integer
 from vcubeps.cli.grid_options import RUNS_MAX, SEED_MAX
-from vcubeps.cli.spark_options import add_spark_options, session_for
+from vcubeps.cli.spark_options import add_spark_options, session_for, store_at
 from vcubeps.cli.sweep_progress import sweep_progress
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ def run(args: argparse.Namespace) -> int:
         # Loaded here: the other commands need none of it.
         from vcubeps.report.catalogue import PROFILES, UnknownFigure, catalogue  # noqa: PLC0415
         from vcubeps.report.reproduce import reproduce  # noqa: PLC0415
-        from vcubeps.spark.store import Store, StoreError  # noqa: PLC0415
     except ImportError as error:
         raise CommandError(
             f"the report needs {error.name}, which is not installed: pip install 'vcubeps[report]'"
@@ -93,11 +92,7 @@ def run(args: argparse.Namespace) -> int:
     except UnknownFigure as error:
         raise CommandError(str(error)) from None
     _check_directory(args.out)
-    store = Store(args.data or str(args.out / "data"))
-    try:
-        store.check()
-    except StoreError as error:
-        raise CommandError(str(error)) from None
+    store = store_at(args.data or str(args.out / "data"))
     with session_for(args) as session, sweep_progress() as watch:
         try:
             outcome = reproduce(session, wanted, store, args.out, args.seed, watch, {"master": _where(args)})

@@ -13,6 +13,8 @@ from vcubeps.cli.common import CommandError, Parser, abbreviated
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from vcubeps.spark.store import Store
+
 
 def add_spark_options(parser: Parser) -> None:
     group = parser.add_argument_group(
@@ -67,6 +69,18 @@ def session_for(args: argparse.Namespace, *, brief: bool = True) -> Iterator[Spa
             yield session
     except (JavaMissing, SessionError, SparkFailed, StoreError) as error:
         raise CommandError(str(error)) from None
+
+
+def store_at(place: str) -> Store:
+    """The store there, refused before Spark starts if it cannot be one."""
+    from vcubeps.spark.store import Store, StoreError  # noqa: PLC0415
+
+    store = Store(place)
+    try:
+        store.check()
+    except StoreError as error:
+        raise CommandError(str(error)) from None
+    return store
 
 
 def _settings(given: list[str]) -> dict[str, str]:

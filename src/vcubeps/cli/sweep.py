@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vcubeps.cli.common import CommandError, Subparsers
 from vcubeps.cli.grid_options import add_grid_options, points_asked_for
 from vcubeps.cli.rows import print_rows
-from vcubeps.cli.spark_options import add_spark_options, session_for
+from vcubeps.cli.spark_options import add_spark_options, session_for, store_at
 from vcubeps.cli.sweep_progress import sweep_progress
 
 if TYPE_CHECKING:
@@ -72,7 +72,6 @@ def run(args: argparse.Namespace) -> int:
         # Loaded here: the other commands need none of it.
         from vcubeps.sim.scenarios import Run, run_seed  # noqa: PLC0415
         from vcubeps.spark.metrics import Quantity, estimate  # noqa: PLC0415
-        from vcubeps.spark.store import Store, StoreError  # noqa: PLC0415
         from vcubeps.spark.sweep import sweep  # noqa: PLC0415
     except ImportError as error:
         raise CommandError(
@@ -80,11 +79,7 @@ def run(args: argparse.Namespace) -> int:
         ) from None
     points = points_asked_for(args)
     measures = _measures()
-    store = Store(args.data)
-    try:
-        store.check()
-    except StoreError as error:
-        raise CommandError(str(error)) from None
+    store = store_at(args.data)
     with session_for(args) as session:
         with sweep_progress() as watch:
             runs = (Run(point, run_seed(args.seed, k)) for point in points for k in range(args.runs))

@@ -60,17 +60,15 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Make the store if it is missing, and keep others from writing to it."""
+        self.check()
         if self.path is None:
             yield
             return
-        self.check()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
         except OSError as error:
-            raise StoreError(
-                f"cannot write to {self.path} ({error.strerror}): name another directory"
-            ) from None
+            raise _cannot_write(self.path, error) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

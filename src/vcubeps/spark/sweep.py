@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from vcubeps.provenance import git_revision, package_version
 from vcubeps.sim.arrow_schemas import arrow_schema
@@ -66,7 +66,7 @@ def sweep(
     wanted = {run_number(run): run for run in runs}
     with store.writing():
         try:
-            missing = {number: wanted[number] for number in _missing(session, store, list(wanted))}
+            missing = {number: wanted[number] for number in _missing(session, store, wanted)}
             if missing:
                 _run(session, store, missing, watch)
         except Exception as error:
@@ -92,7 +92,7 @@ def _run(
 def origins(session: SparkSession, store: Store, runs: Iterable[Run]) -> list[str]:
     """Which versions of the package, at which revisions, simulated these runs. Raises SparkFailed."""
     try:
-        wanted = session.createDataFrame(pa.table({"run": pa.array({*map(run_number, runs)}, pa.int64())}))
+        wanted = _as_frame(session, {*map(run_number, runs)})
         there = store.read(session, "measurements").where("name = 'events'").select("run", "sweep")
         planned = store.read(session, "runs").select("run", "sweep", "version", "revision")
         rows = (
@@ -124,8 +124,12 @@ def make_tasks(seconds: Mapping[int, float]) -> list[list[int]]:
     return tasks
 
 
-def _missing(session: SparkSession, store: Store, numbers: Sequence[int]) -> list[int]:
-    wanted = session.createDataFrame(pa.table({"run": pa.array(numbers, pa.int64())}))
+def _as_frame(session: SparkSession, numbers: Iterable[int]) -> DataFrame:
+    return session.createDataFrame(pa.table({"run": pa.array(numbers, pa.int64())}))
+
+
+def _missing(session: SparkSession, store: Store, numbers: Iterable[int]) -> list[int]:
+    wanted = _as_frame(session, numbers)
     there = store.read(session, "measurements").where("name = 'events'").select("run")
     return [row.run for row in wanted.join(there, "run", "left_anti").collect()]
 
