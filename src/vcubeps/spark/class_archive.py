@@ -1,4 +1,4 @@
-"""Java's archive of Spark's classes: with it a session starts in a third of the time.
+"""Java's archive of Spark's classes: with it a session starts in half the time.
 
 It is made once for a Java and a Spark, by a small session that uses what our commands use:
 
