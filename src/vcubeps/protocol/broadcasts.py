@@ -30,7 +30,7 @@ from vcubeps.protocol.outputs import (
     Subscribed,
     Unsubscribed,
 )
-from vcubeps.protocol.topic import Phase, Topic
+from vcubeps.protocol.topic import LEAVING, MEMBER, Topic
 
 
 class _Join:
@@ -92,7 +92,7 @@ class Broadcasts:
             worker
             and worker.wanted
             and worker.topic
-            and worker.topic.phase is Phase.MEMBER
+            and worker.topic.phase is MEMBER
             and not worker.topic.closing
         )
 
@@ -127,10 +127,12 @@ class Broadcasts:
         worker.queue.append(_Leave())
         self._pump(worker, name)
 
-    def publish(self, name: str, payload: bytes) -> None:
-        check_topic(name)
+    def publish(self, name: str, payload: bytes, more: bool) -> None:
+        if type(name) is not str:
+            check_topic(name)
         worker = self.workers.get(name)
         if worker is None or not self.can_publish(name):
+            check_topic(name)
             if worker is not None and worker.wanted:
                 raise UsageError(f"cannot publish on {name!r} yet: wait for Subscribed")
             raise UsageError(f"cannot publish on {name!r} without a subscription: subscribe first")
@@ -142,7 +144,14 @@ class Broadcasts:
         counter = self._local.next_counter()
         self._local.emit(Accepted(name, counter))
         worker.queue.append((counter, payload))
-        self._pump(worker, name)
+        if not more:
+            self._pump(worker, name)
+
+    def release(self, name: str) -> None:
+        """No more publications follow for now: those that wait may leave."""
+        worker = self.workers.get(name)
+        if worker is not None:
+            self._pump(worker, name)
 
     # -- own broadcasts ------------------------------------------------------------------------
 
@@ -200,7 +209,7 @@ class Broadcasts:
         local, topic = self._local, worker.topic
         assert topic is not None
         counter = local.next_counter()
-        topic.phase = Phase.LEAVING
+        topic.phase = LEAVING
         task = worker.current = Task(
             Unsubscription(local.me, topic.name, counter, dict(topic.past.barrier), local.tick())
         )
@@ -210,7 +219,7 @@ class Broadcasts:
 
     def try_finish(self, task: Task) -> None:
         """If `task` has come to its end, say so: to its parent, or here if it is this node's own."""
-        if self._waits_for_finality(task) or not self._tree.finish_once(task):
+        if task.waiting or self._waits_for_finality(task) or not self._tree.finish_once(task):
             return
         if task.parent != ROOT:
             self._tree.acknowledge(task)
@@ -243,7 +252,7 @@ class Broadcasts:
         topic.join(task.reports)
         topic.take_in_what_came_while_joining()
         topic.purge_dead()
-        topic.phase = Phase.MEMBER
+        topic.phase = MEMBER
         if not topic.closing:
             self._local.emit(Subscribed(topic.name, topic.counter))
         self._release(topic.deliver_all())
@@ -270,11 +279,11 @@ class Broadcasts:
         broadcast = copy.broadcast
         worker = self.workers.get(broadcast.topic)
         topic = worker.topic if worker is not None else None
-        if isinstance(broadcast, Publication):
+        if type(broadcast) is Publication:
             self._on_publication(sender, copy, broadcast, topic)
         elif isinstance(broadcast, Subscription):
             self._on_subscription(sender, copy, broadcast, worker)
-        else:
+        elif isinstance(broadcast, Unsubscription):
             self._on_unsubscription(sender, copy, broadcast, topic)
 
     def _on_publication(self, sender: int, copy: Copy, publication: Publication, topic: Topic | None) -> None:
@@ -285,8 +294,8 @@ class Broadcasts:
             self._tree.send_ack(sender, copy.hop, publication, {}, False)
         else:
             self.try_finish(self._forward(sender, copy))
-        if topic is not None:
-            self._release(topic.receive(publication, copy.recipients[local.me]))
+        if topic is not None and (released := topic.receive(publication, copy.recipients[local.me])):
+            self._release(released)
 
     def _on_subscription(
         self, sender: int, copy: Copy, subscription: Subscription, worker: Worker | None
@@ -299,7 +308,7 @@ class Broadcasts:
                 if worker.gone:
                     task.reports[local.me] = Report(worker.gone, 0, is_member=False)
             elif not local.is_of_the_dead(source, counter):
-                if topic.phase is Phase.LEAVING:
+                if topic.phase is LEAVING:
                     task.reports[local.me] = Report(topic.counter, topic.last_publication, is_member=False)
                 else:
                     report = topic.admit(source, counter)

@@ -78,7 +78,7 @@ class Dissemination:
             return None
         if copy.child != sender:
             return f"an acknowledgement of hop {ack.hop}, which went to node {copy.child}"
-        if not ack.reports.keys() <= copy.recipients.keys():
+        if ack.reports and not ack.reports.keys() <= copy.recipients.keys():
             strangers = sorted(ack.reports.keys() - copy.recipients.keys())
             return f"reports of nodes {strangers}, which hop {ack.hop} did not serve"
         return None
@@ -118,7 +118,8 @@ class Dissemination:
             return None
         task = copy.task
         task.waiting.discard(ack.hop)
-        task.reports.update(ack.reports)
+        if ack.reports:
+            task.reports.update(ack.reports)
         task.repaired = task.repaired or ack.repaired
         return task
 

@@ -30,6 +30,7 @@ from vcubeps.protocol.messages import (
     AnyMessage,
     Copy,
     Fence,
+    Flush,
     Hello,
     Incarnations,
     Welcome,
@@ -123,9 +124,18 @@ class Peer:
         self._broadcasts.unsubscribe(topic)
         return self._take_outputs()
 
-    def publish(self, topic: str, payload: bytes) -> list[Output]:
-        """Publish to the members of `topic`; `Accepted` has the counter, `Acknowledged` ends it."""
-        self._broadcasts.publish(topic, payload)
+    def publish(self, topic: str, payload: bytes, *, more: bool = False) -> list[Output]:
+        """Publish to the members of `topic`; `Accepted` has the counter, `Acknowledged` ends it.
+
+        With `more` the shell says that others follow at once and calls `release` after the last, so that
+        they leave as one batch; the only output is then `Accepted`.
+        """
+        self._broadcasts.publish(topic, payload, more)
+        return self._take_outputs()
+
+    def release(self, topic: str) -> list[Output]:
+        """What was published on `topic` with `more` leaves now, or after the broadcast under way."""
+        self._broadcasts.release(topic)
         return self._take_outputs()
 
     def receive(self, sender: int, message: object) -> list[Output]:
@@ -176,6 +186,14 @@ class Peer:
     def is_up(self) -> bool:
         """Whether this incarnation has been let in."""
         return self._local.up
+
+    def known_incarnation(self, node: int) -> int:
+        """Newest incarnation of `node` that this one deals with."""
+        return self._local.known_incarnation(node)
+
+    def believes_dead(self, node: int) -> bool:
+        """Whether the incarnation of `node` that this one deals with has been declared crashed."""
+        return self._local.is_dead(node)
 
     def can_subscribe(self, topic: str) -> bool:
         return self._broadcasts.can_subscribe(topic)
@@ -233,26 +251,29 @@ class Peer:
         if local.dead and origin <= local.dead.get(sender, -1):
             local.send(sender, Fence(local.incarnation, ANY_INCARNATION, origin))
             return
+        # One that is newer than known has been let in by others while this node came up without it: its Welcome,
+        # which has been overtaken, will say so.
+        is_known = origin <= local.known.get(sender, 0)
+        if is_known and local.up:
+            if type(message) is Copy:
+                if message.fresh:
+                    self._crashes.learn(message.fresh)
+                self._broadcasts.on_copy(sender, message)
+                return
+            if type(message) is Ack:
+                if message.clock > local.clock:
+                    local.clock = message.clock
+                if message.dead:
+                    self._crashes.learn(message.dead)
+                self._broadcasts.on_ack(sender, message)
+                return
         if isinstance(message, Welcome):
             self._admission.on_welcome(sender, message)
         elif isinstance(message, Hello):
             self._admission.on_hello(sender, message)
         elif not local.up:
             self._admission.on_message_while_booting(sender, message)
-        elif origin > local.known.get(sender, 0):
-            # This node came up without the sender, whose Welcome has been overtaken and will say so.
-            return
-        elif isinstance(message, Copy):
-            if message.fresh:
-                self._crashes.learn(message.fresh)
-            self._broadcasts.on_copy(sender, message)
-        elif isinstance(message, Ack):
-            if message.clock > local.clock:
-                local.clock = message.clock
-            if message.dead:
-                self._crashes.learn(message.dead)
-            self._broadcasts.on_ack(sender, message)
-        else:
+        elif is_known and isinstance(message, Flush):
             for flush in self._crashes.in_order(sender, message):
                 if origin > local.dead.get(sender, -1):  # an earlier one may have told of its crash
                     self._crashes.on_flush(sender, flush)

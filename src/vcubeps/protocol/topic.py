@@ -25,6 +25,10 @@ class Phase(enum.Enum):
     LEAVING = "leaving"
 
 
+JOINING, MEMBER, LEAVING = Phase
+"""By these names, because looking a member of an enumeration up takes longer than the comparison it is for."""
+
+
 class Topic:
     """The state of one subscription.
 
@@ -42,7 +46,7 @@ class Topic:
         self.name = name
         self.counter = counter
         """Of this subscription."""
-        self.phase = Phase.JOINING
+        self.phase = JOINING
         self.closing = False
         # What an earlier incarnation published is not known any more: its successor's subscription stands for it.
         self.last_publication = counter if local.incarnation else known.get(local.me, 0)
@@ -63,17 +67,17 @@ class Topic:
 
     def is_open(self) -> bool:
         """Whether messages may still be taken in."""
-        return self.phase is not Phase.LEAVING and not self.closing
+        return self.phase is not LEAVING and not self.closing
 
     def add(self, node: int, counter: int, received: int) -> None:
         self.view.add(node, counter, received, floor=self.last_publication)
         self.past.membership_grew()
-        if self.phase is Phase.MEMBER and not self.closing:
+        if self.phase is MEMBER and not self.closing:
             self.local.emit(MemberJoined(self.name, node))
 
     def remove(self, node: int) -> None:
         self.view.remove(node)
-        if self.phase is Phase.MEMBER and not self.closing:
+        if self.phase is MEMBER and not self.closing:
             self.local.emit(MemberLeft(self.name, node))
 
     def admit(self, node: int, counter: int) -> Report | None:
@@ -117,17 +121,23 @@ class Topic:
         if self.local.dead and self.local.is_of_the_dead(publication.source, publication.counter):
             # What is delivered of the dead is settled among the survivors: it comes in their flushes.
             return []
-        if self.phase is Phase.JOINING:
+        if self.phase is JOINING:
             self._addressed.add((publication.source, publication.counter))
             self.holdback.append(publication)
             return []
-        return self.deliver_from(self._accept(publication))
+        if not self._is_new(publication):
+            return []
+        if not self.holdback.queues and self._blocker(publication) is None:
+            # Nearly always: nothing is held back, so nothing can be woken either.
+            self._apply(publication, [])
+            return []
+        return self.deliver_from(self._hold(publication))
 
     def receive_held(self, publication: Publication) -> list[Task]:
         """A survivor's flush holds `publication` of a dead source. Returns as `deliver_from`."""
         if not self.is_open():
             return []
-        if self.phase is Phase.JOINING:
+        if self.phase is JOINING:
             self.holdback.append(publication)
             return []
         return self.deliver_from(self._accept(publication))
@@ -149,27 +159,32 @@ class Topic:
             return [task]
         task.held = True
         self.leaves_held[key] = [task]
-        return self.deliver_from([leave.source]) if self.holdback.append(leave) else []
+        return self.deliver_from(self._hold(leave))
 
     def _accept(self, publication: Publication, addressed: bool = False) -> list[int]:
-        """Take a publication in unless it was received before or is not meant for this subscription.
+        """Take a publication in if it is new. Returns as `_hold`."""
+        return self._hold(publication) if self._is_new(publication, addressed) else []
 
-        Returns its source if it became the head of that queue, and so may be deliverable.
-        """
+    def _hold(self, message: Ordered) -> list[int]:
+        """Its source, if `message` became the head of that queue and so may be deliverable."""
+        return [message.source] if self.holdback.append(message) else []
+
+    def _is_new(self, publication: Publication, addressed: bool = False) -> bool:
+        """Whether a publication has not been received before and is meant for this subscription; from now on it has."""
         source, counter = publication.source, publication.counter
         member = self.view.members.get(source)
         if member is not None and member.counter < counter:
             if counter <= member.received:
-                return []
+                return False
             member.received = counter
         else:
             incarnation = incarnation_of(counter)
             if not addressed or counter <= self.view.heard.get((source, incarnation), 0):
-                return []
+                return False
             self.view.hear(source, incarnation, counter)
         self.newest[source] = publication
         self.local.emit(Received(self.name, source, publication.counters))
-        return [source] if self.holdback.append(publication) else []
+        return True
 
     def join(self, reports: dict[int, Report]) -> None:
         """The SUB is acknowledged by all: form the view and the past from what they reported."""
@@ -228,7 +243,7 @@ class Topic:
         the cut that others wait for. Returns the acknowledgements of leaves that took effect on the way.
         """
         released: list[Task] = []
-        if self.phase is not Phase.MEMBER or self.closing:
+        if self.phase is not MEMBER or self.closing:
             return released
         holdback = self.holdback
         sources += holdback.wake(_LOST, *sources)
@@ -324,7 +339,7 @@ class Topic:
         died has left the others no one but this node to get the publication from.
         """
         newest = self.newest
-        if self.phase is Phase.JOINING:
+        if self.phase is JOINING:
             newest = {}
             for queue in self.holdback.queues.values():
                 for message in queue:

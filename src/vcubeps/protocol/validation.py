@@ -6,6 +6,7 @@ values and the message's place in the tree, before anything is applied.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
@@ -16,6 +17,7 @@ from vcubeps.protocol.limits import (
     MAX_INCARNATION,
     MAX_PAYLOAD_BYTES,
     MAX_STAMP,
+    MAX_TOPIC_BYTES,
     check_topic,
 )
 from vcubeps.protocol.local import LocalNode
@@ -23,7 +25,6 @@ from vcubeps.protocol.messages import (
     ANY_INCARNATION,
     Ack,
     AnyMessage,
-    Broadcast,
     Copy,
     Fence,
     Flush,
@@ -36,9 +37,12 @@ from vcubeps.protocol.messages import (
     incarnation_of,
 )
 
+_BROADCASTS = frozenset((Publication, Subscription, Unsubscription))
+
 
 def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
     """`message` itself, if it is sound."""
+    # Helpers are called where something is amiss, or may be: this runs for every message.
     if sender not in local.nodes or sender == local.me:
         raise ProtocolViolation(sender, f"a message, but only the other nodes of {_brief(local.nodes)} may")
     if not isinstance(message, Message):
@@ -55,8 +59,10 @@ def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
             for report in message.reports.values():
                 _check_counter(sender, report.counter)
                 _check_counter(sender, report.floor)
-        _check_crashes(local, sender, message.origin, message.dead)
-        _check_time(sender, message.clock)
+        if message.dead:
+            _check_crashes(local, sender, message.origin, message.dead)
+        if not 0 <= message.clock <= MAX_STAMP:
+            _check_time(sender, message.clock)
     elif type(message) is Flush:
         _check_flush(local, sender, message)
     elif type(message) is Welcome:
@@ -82,16 +88,19 @@ def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
             raise ProtocolViolation(sender, f"a recipient marked {mark}; marks lie in 0…{largest_mark}")
     outside = (sender ^ me).bit_length() - 1
     if len(recipients) > 1:
-        _check_nodes(local, sender, recipients, "recipients")
+        if not recipients.keys() <= local.nodes:
+            _check_nodes(local, sender, recipients, "recipients")
         for recipient in recipients:
             if (recipient ^ me) >> outside:
                 raise ProtocolViolation(
                     sender, f"a copy for node {recipient}, which is not in the subtree of node {me}"
                 )
-    _check_crashes(local, sender, copy.origin, copy.fresh)
-    if not isinstance(broadcast, Broadcast):
+    if copy.fresh:
+        _check_crashes(local, sender, copy.origin, copy.fresh)
+    if type(broadcast) not in _BROADCASTS:
         raise ProtocolViolation(sender, f"a copy of {type(broadcast).__name__}, which cannot be broadcast")
-    _check_counter(sender, broadcast.counter, smallest=1)
+    if not 1 <= broadcast.counter <= MAX_COUNTER:
+        _check_counter(sender, broadcast.counter, smallest=1)
     if type(broadcast) is Publication:
         _check_publication(local, sender, broadcast)
     elif type(broadcast) is Unsubscription:
@@ -106,7 +115,8 @@ def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
         raise ProtocolViolation(
             sender, f"counter {broadcast.counter}, which is not one of its incarnation {copy.origin}"
         )
-    _check_name(sender, broadcast.topic)
+    if not (broadcast.topic.isascii() and 0 < len(broadcast.topic) <= MAX_TOPIC_BYTES):
+        _check_name(sender, broadcast.topic)
 
 
 def _check_publication(local: LocalNode, sender: int, publication: Publication) -> None:
@@ -115,29 +125,38 @@ def _check_publication(local: LocalNode, sender: int, publication: Publication) 
         raise ProtocolViolation(
             sender, f"a batch of {len(items)} items that does not end with its counter {publication.counter}"
         )
-    last = size = 0
-    for counter, payload in items:
-        if counter <= last or incarnation_of(counter) != incarnation_of(publication.counter):
-            raise ProtocolViolation(sender, f"a batch with counter {counter} after {last}; they must ascend")
-        if len(payload) > MAX_PAYLOAD_BYTES:
-            raise ProtocolViolation(
-                sender, f"a payload of {len(payload)} bytes; the limit is {MAX_PAYLOAD_BYTES}"
-            )
-        last = counter
-        size += len(payload)
-    if size > MAX_BATCH_BYTES:
-        raise ProtocolViolation(sender, f"a batch of {size} bytes; the limit is {MAX_BATCH_BYTES}")
-    _check_barrier(local, sender, publication.source, items[0][0], publication.barrier)
-    _check_time(sender, publication.stamp)
+    # Whole columns at a time: this runs for every publication that arrives.
+    counters = [counter for counter, _ in items]
+    if counters[0] < 1 or (
+        len(counters) > 1
+        and (
+            not all(map(operator.lt, counters, counters[1:]))
+            or incarnation_of(counters[0]) != incarnation_of(publication.counter)
+        )
+    ):
+        raise ProtocolViolation(
+            sender, f"a batch with counters {_brief_list(counters)}; they must ascend within one incarnation"
+        )
+    sizes = [len(payload) for _, payload in items]
+    if max(sizes) > MAX_PAYLOAD_BYTES:
+        raise ProtocolViolation(sender, f"a payload of {max(sizes)} bytes; the limit is {MAX_PAYLOAD_BYTES}")
+    if sum(sizes) > MAX_BATCH_BYTES:
+        raise ProtocolViolation(sender, f"a batch of {sum(sizes)} bytes; the limit is {MAX_BATCH_BYTES}")
+    if publication.barrier:
+        _check_barrier(local, sender, publication.source, items[0][0], publication.barrier)
+    if not 0 <= publication.stamp <= MAX_STAMP:
+        _check_time(sender, publication.stamp)
 
 
 def _check_barrier(local: LocalNode, sender: int, source: int, counter: int, barrier: dict[int, int]) -> None:
     """`barrier` of what `source` issued as `counter`."""
     if not barrier:
         return
-    _check_nodes(local, sender, barrier, "dependencies")
-    _check_counter(sender, min(barrier.values()), smallest=1)
-    _check_counter(sender, max(barrier.values()), smallest=1)
+    if not barrier.keys() <= local.nodes:
+        _check_nodes(local, sender, barrier, "dependencies")
+    for needed in barrier.values():
+        if not 1 <= needed <= MAX_COUNTER:
+            _check_counter(sender, needed, smallest=1)
     if barrier.get(source, 0) >= counter:
         raise ProtocolViolation(
             sender, f"⟨{source}, {counter}⟩, which depends on itself or on what comes later"
@@ -217,6 +236,11 @@ def _check_name(sender: int, name: str) -> None:
         check_topic(name)
     except UsageError as error:
         raise ProtocolViolation(sender, f"a bad topic: {error}") from None
+
+
+def _brief_list(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:4]))
+    return shown + (", ..." if len(numbers) > 4 else "")
 
 
 def _brief(nodes: frozenset[int]) -> str:
