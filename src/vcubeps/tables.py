@@ -1,7 +1,8 @@
 """Every table that the project writes or reads: its columns, their kinds, units and meanings, in one place.
 
-Data only: whoever writes Parquet (`sim.trace_tables`) or asks Spark makes its own schema of it. Simulator
-and live nodes write the same trace tables, so one audit serves both.
+Data only: whoever writes Parquet (`arrow_schemas`) or asks Spark makes its own schema of it. Simulator
+and live nodes write the same trace tables, so one audit serves both. In the trace of live nodes, times are
+microseconds since 1970: a u.t. is a microsecond, and the clocks of the nodes must agree.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ TABLES: Mapping[str, tuple[Column, ...]] = MappingProxyType(
     {
         "runs": (
             _RUN,
-            Column("scenario", "text", "experiment, as vcubeps simulate --list names them"),
+            Column(
+                "scenario",
+                "text",
+                "experiment, as vcubeps simulate --list names them; live: written by nodes",
+            ),
             Column("system", "text", "vcube-ps, srpt-s or srpt-b"),
             Column("seed", "integer", "of the run; with the parameters it determines everything"),
             Column("parameters", "text", "a JSON object: parameter → value"),
@@ -80,6 +85,18 @@ TABLES: Mapping[str, tuple[Column, ...]] = MappingProxyType(
                 "when the application asked for it; as time_ut, −1 for a member from before the run began",
                 "u.t.",
             ),
+        ),
+        "topics": (
+            _RUN,
+            Column("topic", "integer", "number of the topic: 63 bits of a hash of its name"),
+            Column("name", "text", "of the topic; in traces of live nodes only, and there more than once"),
+        ),
+        "unwritten": (
+            _RUN,
+            Column(
+                "source", "integer", "node whose trace has not been closed: it was killed, or it still runs"
+            ),
+            Column("counter", "integer", "from which on its publications may lack their rows"),
         ),
         "findings": (
             _RUN,

@@ -79,6 +79,25 @@ def corners() -> list[tuple[str, planted.Rows, list[tuple[Any, ...]]]]:
     cases.append(("who asks to leave after it may not", rows, [("loss", 1, 0, 1, -1, -1, -1, -1)]))
 
     rows = handmade()
+    rows["membership"].append(changed(1, False, 30, 40))
+    rows["deliveries"] = delivered(0, 1, 2)
+    rows["receptions"] = delivered(1, 2)
+    cases.append(("what waits for its past when a node leaves is not lost to it; what never came is", rows,
+                  [("loss", 1, 0, 1, -1, -1, -1, -1)]))  # fmt: skip
+
+    rows = handmade()
+    rows["deliveries"] = delivered(0, 1, 2)
+    rows["receptions"] = delivered(1, 1, 2)
+    cases.append(("what waits for ever at one who stays is lost to it", rows,
+                  [("loss", 1, 0, 1, -1, -1, -1, 0), ("loss", 1, 0, 2, -1, -1, -1, 1)]))  # fmt: skip
+
+    rows = handmade()
+    rows["membership"] += [changed(1, False, 30, 31), changed(1, True, 32, 33)]
+    rows["deliveries"] = delivered(0, 1, 2) + delivered(1, 1)
+    rows["receptions"] = delivered(1, 1, 2)
+    cases.append(("nor is it lost to a node that comes back", rows, []))
+
+    rows = handmade()
     rows["membership"].append(changed(1, False, 16, 30))
     for publication in rows["publications"]:
         publication["acknowledged_ut"] = -1
@@ -270,7 +289,9 @@ DUCKDB = """
             (r.run, r.topic, r.node, r.source, r.counter) = (p.run, p.topic, n.node, p.source, p.counter)), -1)
     FROM publications p JOIN subscribed n USING (run, topic)
     WHERE n.since < p.started_ut
-        AND (n.upto IS NULL OR (p.acknowledged_ut >= 0 AND n.upto > p.acknowledged_ut))
+        AND (n.upto IS NULL OR (p.acknowledged_ut >= 0 AND n.upto > p.acknowledged_ut
+            AND NOT EXISTS (SELECT 1 FROM receptions r WHERE
+                (r.run, r.topic, r.node, r.source, r.counter) = (p.run, p.topic, n.node, p.source, p.counter))))
         AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE
             (d.run, d.topic, d.node, d.source, d.counter) = (p.run, p.topic, n.node, p.source, p.counter))
     UNION ALL

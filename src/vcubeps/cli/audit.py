@@ -147,6 +147,7 @@ def _as_json(
         "dependency_checks": result.checks,
         "findings": {kind: _count(result, kind) for kind in result.counts},
         "held_back": result.held_back,
+        "unjudged": result.unjudged,
         "topics_without_membership": census.topics_without_membership,
         "verdict": _verdict(result),
         "examples": [row for rows in examples.values() for row in rows],
@@ -194,6 +195,11 @@ def _print(result: Audit, examples: dict[str, list[dict[str, Any]]]) -> None:
         print(
             f"Losses could not be judged on {census.topics_without_membership:,} of {census.topics:,} topics: "
             "the table membership has no rows of them."
+        )
+    if result.unjudged:
+        print(
+            f"{result.unjudged:,} deliveries are of publications that their sources have not written down: these nodes "
+            "were killed, or still run."
         )
     total = sum(result.counts.values())
     print("Nothing found." if result.is_clean else f"{total:,} finding{'s' if total > 1 else ''}.")

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vcubeps.arrow_schemas import arrow_schema
 from vcubeps.provenance import git_revision, package_version
-from vcubeps.sim.arrow_schemas import arrow_schema
 from vcubeps.sim.identity import parameters_text
 from vcubeps.sim.scenarios import Run
 from vcubeps.sim.trace import Arrival, Change, Trace

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from vcubeps.arrow_schemas import arrow_schema
 from vcubeps.provenance import git_revision, package_version
-from vcubeps.sim.arrow_schemas import arrow_schema
 from vcubeps.sim.cost import estimated_seconds
 from vcubeps.sim.identity import parameters_text, run_number, simulator_fingerprint
 from vcubeps.sim.measures import sparse

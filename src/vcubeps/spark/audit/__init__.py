@@ -17,11 +17,13 @@ from pyspark.sql import functions as F
 from vcubeps.spark.audit import arrow, reference
 from vcubeps.spark.audit.errors import TraceError
 from vcubeps.spark.audit.findings import CHECKS, COLUMNS, KINDS
-from vcubeps.spark.audit.trace import Census, read, told_in_a_sentence
+from vcubeps.spark.audit.trace import Census, Trace, read, told_in_a_sentence
 
 __all__ = ["KINDS", "METHODS", "Audit", "Census", "TraceError", "audit"]
 
 Method: TypeAlias = Literal["arrow", "sql"]
+_UNJUDGED = "unjudged"
+"""In the column `kind`: see `Audit.unjudged`."""
 METHODS = {"arrow": arrow.find, "sql": reference.find}
 
 
@@ -36,6 +38,8 @@ class Audit:
     """Kind → findings; every kind is there."""
     held_back: int
     """Losses of what the node had received, but never delivered."""
+    unjudged: int
+    """Deliveries of what their source, which was killed or still runs, has not written down: no phantoms."""
     findings: DataFrame
 
     @property
@@ -61,7 +65,7 @@ def audit(session: SparkSession, directory: str, method: Method = "arrow") -> Au
     """`directory` is a path as Spark understands it; raises TraceError if it cannot be audited."""
     trace = read(session, directory)
     # Counted, shown and written: they are found once.
-    found = METHODS[method](trace).select(*COLUMNS).persist()
+    found = _without_unjudged(METHODS[method](trace), trace).select(*COLUMNS).persist()
     is_held_back = (F.col("kind") == "loss") & (F.col("other_position") >= 0)
     counted = found.groupBy("kind").agg(
         F.count("*").alias("findings"),
@@ -76,5 +80,16 @@ def audit(session: SparkSession, directory: str, method: Method = "arrow") -> Au
         checks=by_kind[CHECKS]["checks"] if CHECKS in by_kind else 0,
         counts={kind: by_kind[kind]["findings"] if kind in by_kind else 0 for kind in KINDS},
         held_back=sum(row["held_back"] for row in rows),
-        findings=found.where(F.col("kind") != CHECKS),
+        unjudged=by_kind[_UNJUDGED]["findings"] if _UNJUDGED in by_kind else 0,
+        findings=found.where(~F.col("kind").isin(CHECKS, _UNJUDGED)),
     )
+
+
+def _without_unjudged(found: DataFrame, trace: Trace) -> DataFrame:
+    """Phantoms of a source that may have published more than it wrote down are none: they get another kind."""
+    if trace.unwritten is None:
+        return found
+    first = trace.unwritten.groupBy("run", "source").agg(F.min("counter").alias("first_unwritten"))
+    is_unjudged = (F.col("kind") == "phantom") & (F.col("counter") >= F.col("first_unwritten"))
+    kind = F.when(is_unjudged, F.lit(_UNJUDGED)).otherwise(F.col("kind"))
+    return found.join(F.broadcast(first), ["run", "source"], "left").withColumn("kind", kind)

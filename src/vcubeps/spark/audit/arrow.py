@@ -38,8 +38,7 @@ _ARROW = pa.schema([(name, pa.int64() if name in NUMBERS else pa.string()) for n
 
 def find(trace: Trace, rows_per_partition: int = ROWS_PER_PARTITION) -> DataFrame:
     """The table of findings, and rows of kind `findings.CHECKS`."""
-    wanted = int(trace.publications.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    division = divide(trace.census, wanted, rows_per_partition)
+    division = divide(trace.census, _tasks_wanted(trace.publications), rows_per_partition)
     return (
         reduce(DataFrame.unionByName, _parcels(trace, division))
         .repartitionById(division.partitions, "partition")
@@ -86,10 +85,17 @@ def _parcels_of_arrivals(sort: int, table: str, frame: DataFrame, rows: int, div
     paths = plain_files(frame, columns)
     if paths is None:
         return frame.select(*columns).mapInArrow(partial(_pack_rows, division, sort, False, table), PARCELS)
-    parts = [(k, *part) for k, part in enumerate(slices(paths, rows))]
-    listed = frame.sparkSession.createDataFrame(parts, "task INT, path STRING, number INT, count INT")
+    parts = slices(paths, rows)
+    # The nodes of a live run write many small files, which are not worth a task each.
+    tasks = min(len(parts), max(_tasks_wanted(frame), -(-rows // _ROWS_WORTH_A_TASK)))
+    shares = [(k * tasks // len(parts), *part) for k, part in enumerate(parts)]
+    listed = frame.sparkSession.createDataFrame(shares, "task INT, path STRING, number INT, count INT")
     work = partial(_pack_files, division, sort, table, columns)
-    return listed.repartitionById(len(parts), "task").drop("task").mapInArrow(work, PARCELS)
+    return listed.repartitionById(tasks, "task").drop("task").mapInArrow(work, PARCELS)
+
+
+def _tasks_wanted(frame: DataFrame) -> int:
+    return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def _pack_rows(

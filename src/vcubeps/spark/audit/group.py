@@ -166,7 +166,10 @@ class Group:
         return Found("phantom", *(column[unknown] for column in self._deliveries))
 
     def _losses(self) -> Found:
-        """Each publication that started within a subscription, unless that may have ended before it was through."""
+        """Each publication that started within a subscription, unless that may have ended before it was through.
+
+        What was received and not delivered is lost only to those who stay: who leaves has ended the waiting.
+        """
         order = np.argsort(self._publications.started_ut, kind="stable")
         started, acknowledged = (
             self._publications.started_ut[order],
@@ -177,15 +180,19 @@ class Group:
         node, joined, until = self._subscriptions
         begin = np.searchsorted(started, joined, side="right")
         end = np.maximum(begin, np.searchsorted(started, until))
-        lost = [np.empty(0, np.int64)]
+        missing, missing_at_stayers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for subscription, entry in _pairs(begin, end):
             expected = until[subscription] > through[entry]
-            at = self._nodes.of(node[subscription[expected]])
-            cells = self._cells(at, publication[entry[expected]])
-            lost.append(cells[self._filled.of(cells) < 0])
-        cells = np.unique(np.concatenate(lost))
-        at, missed = self._parts(cells)
+            subscription, entry = subscription[expected], entry[expected]  # noqa: PLW2901
+            cells = self._cells(self._nodes.of(node[subscription]), publication[entry])
+            is_missing = self._filled.of(cells) < 0
+            missing.append(cells[is_missing])
+            missing_at_stayers.append(cells[is_missing & (until[subscription] == NEVER)])
+        cells = np.unique(np.concatenate(missing))
         received = self._received_at(cells)
+        is_lost = (received < 0) | np.isin(cells, np.concatenate(missing_at_stayers))
+        received = received[is_lost]
+        at, missed = self._parts(cells[is_lost])
         return Found("loss", self._nodes.values[at], *self._names(missed), other_position=received)
 
     def _received_at(self, cells: Ints) -> Ints:

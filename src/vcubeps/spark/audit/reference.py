@@ -62,20 +62,23 @@ _QUERIES = {
         FROM {deliveries} LEFT ANTI JOIN {publications} USING (run, topic, source, counter)
     """,
     "loss": """
+        -- What was received and not delivered is lost only to those who stay: who leaves has ended the waiting.
         SELECT expected.*, -1 AS position, -1 AS other_source, -1 AS other_counter,
             coalesce(received.position, -1) AS other_position
         FROM (
-            SELECT DISTINCT run, topic, node, source, counter
+            SELECT run, topic, node, source, counter, max(until_ut) = 9223372036854775807 AS stays
             FROM {publications} JOIN {subscriptions} USING (run, topic)
             WHERE joined_ut < started_ut AND until_ut > started_ut
                 AND CASE WHEN acknowledged_ut < 0 THEN until_ut = 9223372036854775807
                     ELSE until_ut > acknowledged_ut END
+            GROUP BY run, topic, node, source, counter
         ) AS expected
         LEFT ANTI JOIN {deliveries} USING (run, topic, node, source, counter)
         LEFT JOIN (
             SELECT run, topic, node, source, counter, min(position) AS position
             FROM {receptions} GROUP BY run, topic, node, source, counter
         ) AS received USING (run, topic, node, source, counter)
+        WHERE stays OR received.position IS NULL
     """,
     "fifo": """
         SELECT run, topic, node, source, counter, position,

@@ -7,7 +7,7 @@ Nothing but counts comes out of Spark here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
@@ -67,6 +67,8 @@ class Trace:
     receptions: DataFrame
     deliveries: DataFrame
     membership: DataFrame
+    unwritten: DataFrame | None
+    """Run, source, counter: from where on publications may lack their rows. Only nodes write that."""
     census: Census
 
 
@@ -84,7 +86,8 @@ def check_folders(directory: Path) -> None:
 def read(session: SparkSession, directory: str) -> Trace:
     """`directory` is a path as Spark understands it."""
     tables = {table: _read(session, directory.rstrip("/"), table) for table in NEEDED}
-    return Trace(**tables, census=_census(session, tables))
+    unwritten = _read_if_there(session, directory.rstrip("/"), "unwritten")
+    return Trace(**tables, unwritten=unwritten, census=_census(session, tables))
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -94,12 +97,31 @@ def _read(session: SparkSession, directory: str, table: str) -> DataFrame:
     with told_in_a_sentence():
         try:
             frame = session.read.parquet(f"{directory}/{table}")
-            schema = frame.schema
+            _ = frame.schema
         except AnalysisException as error:
             raise TraceError(_why_no_table(error, directory, table)) from None
+    return _checked(frame, table, NEEDED[table])
+
+
+def _read_if_there(session: SparkSession, directory: str, table: str) -> DataFrame | None:
+    """All of a table that a trace need not have."""
+    with told_in_a_sentence():
+        try:
+            frame = session.read.parquet(f"{directory}/{table}")
+            _ = frame.schema
+        except AnalysisException as error:
+            if (error.getCondition() or "").startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):
+                return None
+            raise
+    return _checked(frame, table, [column.name for column in TABLES[table]])
+
+
+def _checked(frame: DataFrame, table: str, names: Sequence[str]) -> DataFrame:
+    """The columns `names`, of the kinds that they must have."""
+    schema = frame.schema
     kinds = {column.name: column.kind for column in TABLES[table]}
     columns = []
-    for name in NEEDED[table]:
+    for name in names:
         if name not in schema.names:
             raise TraceError(
                 f"the table {table} has no column {name}, only {', '.join(schema.names)}: write the trace with "
