@@ -1,1 +1,83 @@
-"""VCube-PS: topic-based publish/subscribe with causal order per topic and no broker."""
+"""VCube-PS: topic-based publish/subscribe with causal order per topic and no broker.
+
+import vcubeps
+
+async with vcubeps.open("cluster.toml", node=3) as node:        # this process is node 3
+    async with node.subscribe("room") as room:                  # in effect everywhere
+        receipt = await room.publish(b"hello")                  # accepted
+        await receipt.acknowledged()                            # every subscriber has received it
+        async for message in room:                              # in causal order
+            print(message.source, message.payload, message.after)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vcubeps.net.cluster import LocalCluster, WorkerFailed
+    from vcubeps.net.config import ConfigError
+    from vcubeps.net.errors import (
+        NodeClosed,
+        NodeError,
+        NodeRefused,
+        SlowSubscriber,
+        SubscriptionClosed,
+        Unacknowledged,
+    )
+    from vcubeps.net.events import Disconnected, Event, Gap, Joined, Left
+    from vcubeps.net.message import Message
+    from vcubeps.net.node import Node
+    from vcubeps.net.node import open_node as open
+    from vcubeps.net.settings import ClusterSettings, Limits, NodeSettings, Timing
+    from vcubeps.net.subscription import Receipt, Subscription
+    from vcubeps.protocol.errors import UsageError
+
+_HOMES = {
+    "ClusterSettings": "vcubeps.net.settings",
+    "ConfigError": "vcubeps.net.config",
+    "Disconnected": "vcubeps.net.events",
+    "Event": "vcubeps.net.events",
+    "Gap": "vcubeps.net.events",
+    "Joined": "vcubeps.net.events",
+    "Left": "vcubeps.net.events",
+    "Limits": "vcubeps.net.settings",
+    "LocalCluster": "vcubeps.net.cluster",
+    "Message": "vcubeps.net.message",
+    "Node": "vcubeps.net.node",
+    "NodeClosed": "vcubeps.net.errors",
+    "NodeError": "vcubeps.net.errors",
+    "NodeRefused": "vcubeps.net.errors",
+    "NodeSettings": "vcubeps.net.settings",
+    "Receipt": "vcubeps.net.subscription",
+    "SlowSubscriber": "vcubeps.net.errors",
+    "Subscription": "vcubeps.net.subscription",
+    "SubscriptionClosed": "vcubeps.net.errors",
+    "Timing": "vcubeps.net.settings",
+    "Unacknowledged": "vcubeps.net.errors",
+    "UsageError": "vcubeps.protocol.errors",
+    "WorkerFailed": "vcubeps.net.cluster",
+    "open": "vcubeps.net.node",
+}
+
+__all__ = [
+    "ClusterSettings", "ConfigError", "Disconnected", "Event", "Gap", "Joined", "Left", "Limits", "LocalCluster",
+    "Message", "Node", "NodeClosed", "NodeError", "NodeRefused", "NodeSettings", "Receipt", "SlowSubscriber",
+    "Subscription", "SubscriptionClosed", "Timing", "Unacknowledged", "UsageError", "WorkerFailed", "open",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """Loaded when first used: the simulator and Spark's workers import this package without the network runtime."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'vcubeps' has no attribute {name!r}")
+    import importlib  # noqa: PLC0415
+
+    value = getattr(importlib.import_module(home), "open_node" if name == "open" else name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,99 @@
+"""A process of a `LocalCluster`: opens its share of the nodes, runs what it is told, closes them when told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from vcubeps.net import loops
+from vcubeps.net.incarnation import VolatileIncarnation
+from vcubeps.net.node import Node, start_node
+from vcubeps.net.settings import ClusterSettings
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process is responsible for."""
+
+    settings: ClusterSettings
+    sockets: dict[int, socket.socket]
+    """Node → the socket that it listens on."""
+    trace_dir: Path | None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Answer in place of a result."""
+
+    traceback: str
+
+
+def work(share: Share, pipe: Connection) -> None:
+    """The whole life of the process: answers True once its nodes are open, then one answer for each request."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the parent too, which ends this process in order
+    loops.run(_serve(share, pipe))
+
+
+async def _serve(share: Share, pipe: Connection) -> None:
+    nodes: dict[int, Node] = {}
+    try:
+        try:
+            for number, sock in share.sockets.items():
+                sock.setblocking(False)
+                nodes[number] = await start_node(
+                    share.settings, number, VolatileIncarnation(number), sock, share.trace_dir
+                )
+        except Exception:
+            pipe.send(Failed(traceback.format_exc()))
+            return
+        pipe.send(True)
+        requests = _Requests(pipe)
+        job: asyncio.Task[None] | None = None
+        async for main, arguments in requests:
+            job = asyncio.create_task(_answer(pipe, nodes, main, arguments))
+        if job is not None and not job.done():
+            job.cancel()
+            await asyncio.gather(job, return_exceptions=True)
+    finally:
+        await asyncio.gather(*(node.close() for node in nodes.values()))
+
+
+async def _answer(pipe: Connection, nodes: dict[int, Node], main: Any, arguments: tuple[Any, ...]) -> None:
+    try:
+        results = await asyncio.gather(*(main(node, *arguments) for node in nodes.values()))
+        answer: object = dict(zip(nodes, results, strict=True))
+    except Exception:
+        answer = Failed(traceback.format_exc())
+    await asyncio.get_running_loop().run_in_executor(None, pipe.send, answer)
+
+
+class _Requests:
+    """What comes through the pipe, until its other end is closed."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._readable = asyncio.Event()
+        asyncio.get_running_loop().add_reader(pipe.fileno(), self._readable.set)
+        os.set_blocking(pipe.fileno(), True)  # uvloop has changed that, and an answer may be large
+
+    def __aiter__(self) -> _Requests:
+        return self
+
+    async def __anext__(self) -> tuple[Any, tuple[Any, ...]]:
+        await self._readable.wait()
+        try:
+            request: tuple[Any, tuple[Any, ...]] = self._pipe.recv()
+        except (EOFError, OSError):
+            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+            raise StopAsyncIteration from None
+        self._readable.clear()
+        return request

@@ -1,0 +1,178 @@
+"""Exactly once, in order, over connections that break: numbers, a buffer of what may have to be sent again.
+
+No sockets here. Each direction between two instances of two nodes has one `Outbox` at the sender and one
+`Inbox` at the receiver; both outlive connections.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from vcubeps.net.frames import HEADER_BYTES, KIND_AT, MESSAGE, PART, header
+
+MESSAGE_BYTES_MAX = 1 << 30
+"""Of a message that comes in parts."""
+
+
+_TELL_MESSAGES, _TELL_BYTES = 128, 256 << 10
+"""So much may arrive before the other side is told; less is told after a while. It keeps what it has not been told."""
+
+
+class DeliveryError(ValueError):
+    """The other side broke the rules of numbering."""
+
+
+class Outbox:
+    """Messages to one other node that it has not acknowledged.
+
+    Invariants: `_kept` holds the frames numbered `first` … `last` in order, of which the first `_sent` have
+    been handed to the present connection; `size` is the sum of their bytes, and `unsent_size` that of the rest.
+    The bodies of a message in parts are views of the whole.
+    """
+
+    __slots__ = ("_bytes_max", "_kept", "_sent", "first", "last", "resent", "size", "unsent_size")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        """Of one frame's body; a message that is larger leaves in parts."""
+        self._kept: deque[tuple[int, bytes, bytes | memoryview]] = deque()
+        """Incarnation that the message is meant for, header, body."""
+        self.first = 1
+        self._sent = 0
+        self.last = 0
+        self.size = 0
+        self.unsent_size = 0
+        self.resent = 0
+        """Frames that were handed to more than one connection."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def append(self, target: int, body: bytes | memoryview, kind: int = MESSAGE) -> None:
+        size = len(body)
+        if size > self._bytes_max:
+            body = self._append_parts(target, memoryview(body))
+            size = len(body)
+        self.last += 1
+        self._kept.append((target, header(kind, self.last, size), body))
+        self.size += HEADER_BYTES + size
+        self.unsent_size += HEADER_BYTES + size
+
+    def _append_parts(self, target: int, body: memoryview) -> memoryview:
+        """All parts but the last, which is returned."""
+        while len(body) > self._bytes_max:
+            self.append(target, body[: self._bytes_max], PART)
+            body = body[self._bytes_max :]
+        return body
+
+    def take_unsent(self) -> list[bytes | memoryview]:
+        """What the present connection has not been given yet, header and body in turn; from now on it has."""
+        kept, count = self._kept, len(self._kept)
+        parts: list[bytes | memoryview] = []
+        # From the end: a deque finds its middle slowly, and what is unsent is what came last.
+        for index in range(self._sent - count, 0):
+            _, head, body = kept[index]
+            parts.append(head)
+            parts.append(body)
+        self._sent = count
+        self.unsent_size = 0
+        return parts
+
+    def acknowledged(self, number: int) -> None:
+        """The other node has received everything up to `number`."""
+        if number > self.last:
+            raise DeliveryError(
+                f"an acknowledgement of message {number}, but the last one sent was {self.last}"
+            )
+        kept = self._kept
+        while self.first <= number:
+            self.size -= HEADER_BYTES + len(kept.popleft()[2])
+            self.first += 1
+            if self._sent:
+                self._sent -= 1
+
+    def resume(self, received: int) -> None:
+        """A new connection to the same instance, which has received everything up to `received`."""
+        if received < self.first - 1:
+            raise DeliveryError(
+                f"a greeting that has received {received} messages, but {self.first - 1} were acknowledged before"
+            )
+        self.acknowledged(received)
+        self.resent += self._sent
+        self._sent = 0
+        self.unsent_size = self.size
+
+    def restart(self, incarnation: int) -> None:
+        """The other node is another instance now: what was meant for an earlier incarnation has nobody to go to."""
+        self._renumber(lambda target: target < 0 or target >= incarnation)
+
+    def end(self, incarnation: int) -> None:
+        """That incarnation has ended in good order: only what is meant for a later one has somebody to go to."""
+        self._renumber(lambda target: target > incarnation)
+
+    def _renumber(self, is_wanted: Callable[[int], bool]) -> None:
+        old, self._kept = self._kept, deque()
+        self.first, self._sent, self.last, self.size, self.unsent_size = 1, 0, 0, 0, 0
+        for target, head, body in old:
+            if is_wanted(target) and head[KIND_AT] == MESSAGE:
+                self.append(target, body if isinstance(body, bytes) else cast(bytes, body.obj))
+
+
+class Inbox:
+    """Messages from one other node."""
+
+    __slots__ = ("_parts_size", "duplicates", "last", "parts", "told", "untold_bytes")
+
+    def __init__(self) -> None:
+        self.last = 0
+        """Everything up to here has been received."""
+        self.told = 0
+        """What the other side has been told of that."""
+        self.untold_bytes = 0
+        """Of the messages in between."""
+        self.duplicates = 0
+        self.parts: list[bytes] = []
+        """Of the message that is under way."""
+        self._parts_size = 0
+
+    def is_new(self, number: int, size: int) -> bool:
+        """Whether message `number` of `size` bytes, just arrived, has not been seen before."""
+        if number == self.last + 1:
+            self.last = number
+            self.untold_bytes += size
+            return True
+        if number <= self.last:
+            self.duplicates += 1
+            return False
+        raise DeliveryError(f"message {number} where {self.last + 1} should follow")
+
+    def owes(self) -> bool:
+        """Whether the other side should be told of what has come without waiting longer."""
+        return self.last - self.told >= _TELL_MESSAGES or self.untold_bytes >= _TELL_BYTES
+
+    def tell(self) -> int:
+        """What the other side is told now."""
+        self.told = self.last
+        self.untold_bytes = 0
+        return self.last
+
+    def add_part(self, body: bytes) -> None:
+        self._parts_size += len(body)
+        if self._parts_size > MESSAGE_BYTES_MAX:
+            raise DeliveryError(
+                f"a message of {self._parts_size} bytes or more, the limit is {MESSAGE_BYTES_MAX}"
+            )
+        self.parts.append(body)
+
+    def whole(self, end: memoryview) -> memoryview:
+        """The message that came in parts and ends with `end`."""
+        message = memoryview(b"".join((*self.parts, end)))
+        self.parts.clear()
+        self._parts_size = 0
+        return message
+
+    def restart(self) -> None:
+        self.last = self.told = self.untold_bytes = self._parts_size = 0
+        self.parts.clear()

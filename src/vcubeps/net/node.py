@@ -1,0 +1,189 @@
+"""A node as the application holds it: `open` one, subscribe, look, close."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Awaitable, Callable, Generator
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from vcubeps.net import config
+from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
+from vcubeps.net.message import codec_named
+from vcubeps.net.runtime import Runtime
+from vcubeps.net.settings import ClusterSettings
+from vcubeps.net.subscription import Slow, Subscription
+from vcubeps.protocol.errors import UsageError
+
+
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+_Opened = TypeVar("_Opened", bound=_Closable)
+
+
+class Opening(Generic[_Opened]):
+    """Await it, or enter it with `async with`, which also closes what was opened."""
+
+    def __init__(self, start: Callable[[], Awaitable[_Opened]]) -> None:
+        self._start = start
+        self._opened: _Opened | None = None
+
+    def __await__(self) -> Generator[Any, None, _Opened]:
+        return self._start().__await__()
+
+    async def __aenter__(self) -> _Opened:
+        self._opened = await self._start()
+        return self._opened
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._opened is not None
+        await self._opened.close()
+
+
+class Node:
+    """One node of a cluster, in this process. Get it from `open` or from a `LocalCluster`."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._gateway: _Closable | None = None
+
+    @property
+    def id(self) -> int:
+        return self._runtime.id
+
+    @property
+    def incarnation(self) -> int:
+        """How often this node had started before, or had been taken for crashed."""
+        return self._runtime.peer.incarnation
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """All nodes of the cluster file."""
+        return self._runtime.settings.ids
+
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        codec: Literal["bytes", "json", "msgpack"] = "bytes",
+        slow: Slow = "wait",
+        reads: bool = True,
+        queue_messages_max: int | None = None,
+    ) -> Opening[Subscription]:
+        """Subscribe to `topic`; await it, or use `async with`. In effect everywhere when it returns.
+
+        - `codec`: what `publish` takes and `message.value` gives; payloads are bytes in any case.
+        - `slow`: what happens when more than `queue_messages_max` messages wait to be read. "wait": the
+          publishers of this topic wait. "disconnect": this subscription ends with a `Disconnected` event.
+        - `reads`: False for those who only publish: nothing is kept for them to read.
+
+        It may be called more than once for a topic; every subscription gets all messages from then on.
+        """
+        if slow not in ("wait", "disconnect"):
+            raise UsageError(f'slow is "wait" or "disconnect", got {slow!r}: choose one')
+        if queue_messages_max is not None and queue_messages_max < 1:
+            raise UsageError(f"queue_messages_max is {queue_messages_max}: give at least 1")
+        chosen = codec_named(codec)
+        return Opening(lambda: self._runtime.join(topic, chosen, slow, reads, queue_messages_max))
+
+    def members(self, topic: str) -> tuple[int, ...]:
+        """The members of `topic` as this node sees it; empty if it is not a member itself."""
+        return self._runtime.members(topic)
+
+    def problems(self) -> dict[int, str]:
+        """Nodes that this one has something for and cannot reach, with the reason: a subscription waits for them."""
+        return self._runtime.problems()
+
+    async def wait_failed(self) -> Exception:
+        """Wait until the node can do nothing any more, because the others refuse it for good; returns why."""
+        await self._runtime.failed.wait()
+        assert self._runtime.failure is not None
+        return self._runtime.failure
+
+    async def close(self) -> None:
+        """Leave every topic and end; the other nodes know that it has ended."""
+        if self._gateway is not None:
+            await self._gateway.close()
+        await self._runtime.close()
+
+    async def __aenter__(self) -> Node:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"Node({self.id} of {self._runtime.settings.cluster!r})"
+
+
+def open_node(
+    cluster: str | os.PathLike[str] | ClusterSettings,
+    node: int,
+    *,
+    sock: socket.socket | None = None,
+    on_listening: Callable[[], None] | None = None,
+) -> Opening[Node]:
+    """This process becomes node `node` of a cluster: await it, or use `async with`.
+
+    `cluster` is the cluster file (docs/reference/cluster-file.md), or its settings. `sock` may be a socket that
+    listens already. Returns when the node listens and, if it has run before, the others have let it in again;
+    `on_listening` is called before that.
+    """
+    return Opening(lambda: _open(cluster, node, sock, on_listening))
+
+
+async def _open(
+    cluster: str | os.PathLike[str] | ClusterSettings,
+    node: int,
+    sock: socket.socket | None,
+    on_listening: Callable[[], None] | None,
+) -> Node:
+    file = None if isinstance(cluster, ClusterSettings) else Path(cluster)
+    settings = cluster if isinstance(cluster, ClusterSettings) else config.load(cluster)
+    if node not in settings.ids:
+        shown = ", ".join(map(str, settings.ids[:16])) + (", ..." if len(settings.ids) > 16 else "")
+        raise UsageError(f"there is no node {node} in cluster {settings.cluster!r}: choose one of {shown}")
+    store = IncarnationStore.open(config.state_directory(settings, file), node)
+    try:
+        return await start_node(
+            settings, node, store, sock, config.trace_directory(settings, file), on_listening
+        )
+    except BaseException:
+        store.close()
+        raise
+
+
+async def start_node(
+    settings: ClusterSettings,
+    node: int,
+    incarnations: IncarnationStore | VolatileIncarnation,
+    sock: socket.socket | None,
+    trace_dir: Path | None,
+    on_listening: Callable[[], None] | None = None,
+) -> Node:
+    """Everything that makes a node, from settings that have been checked."""
+    mine = settings.node(node)
+    tracer = None
+    if trace_dir is not None:
+        from vcubeps.net.trace import TraceWriter  # noqa: PLC0415 - needs pyarrow, which takes its time
+
+        tracer = TraceWriter(trace_dir, node)
+    runtime = Runtime(settings, node, incarnations, tracer)
+    opened = Node(runtime)
+    try:
+        await runtime.mesh.listen(mine.listen or mine.address, sock)
+        await runtime.start()
+        if mine.gateway is not None:
+            from vcubeps.net.gateway import Gateway  # noqa: PLC0415 - needs aiohttp, which takes its time
+
+            opened._gateway = await Gateway.start(opened, mine.gateway)
+        if on_listening is not None:
+            on_listening()
+        await runtime.wait_until_up()
+    except BaseException:
+        await opened.close()
+        raise
+    return opened

@@ -1,0 +1,163 @@
+"""Everything that can be set about a cluster and its nodes, with its meaning, unit, range and default.
+
+Data only. `config` reads it from a cluster file and checks it; docs/reference/cluster-file.md shows it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from vcubeps.cube import MAX_DIMENSION
+from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES, MAX_QUEUED
+
+STAMP_BYTES = 8
+"""What the runtime puts before each payload: the time of publication."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bounds of what a node keeps and takes in; nothing is dropped at any of them, publishers wait."""
+
+    payload_bytes_max: Annotated[
+        int,
+        Meta(ge=1, le=MAX_PAYLOAD_BYTES - STAMP_BYTES, description="largest payload of one publication"),
+    ] = MAX_PAYLOAD_BYTES - STAMP_BYTES
+    batch_items_max: Annotated[
+        int, Meta(ge=1, le=MAX_BATCH_ITEMS, description="most publications that leave as one batch")
+    ] = MAX_BATCH_ITEMS
+    unacknowledged_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MAX_QUEUED,
+            description="publications of one topic by one node that may wait for their acknowledgement; "
+            "then `publish` waits",
+        ),
+    ] = 4096
+    unacknowledged_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=MAX_PAYLOAD_BYTES,
+            description="the same in bytes of payload; whichever is reached first counts",
+        ),
+    ] = 64 << 20
+    queue_messages_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="messages that may wait in a subscription to be read or for their causal past; then "
+            "the publishers of that topic wait. One batch of each member may come on top",
+        ),
+    ] = 16384
+    queue_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=MAX_PAYLOAD_BYTES,
+            description="the same in bytes; whichever is reached first counts",
+        ),
+    ] = 64 << 20
+    link_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=MAX_BATCH_BYTES,
+            description="bytes that may wait on the link to another node to be sent or acknowledged; then "
+            "`publish` waits on every topic that has that node for a member",
+        ),
+    ] = 16 << 20
+    frame_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=MAX_BATCH_BYTES + (1 << 20),
+            le=(1 << 32) - 1,
+            description="largest frame taken from another node; larger ones end the connection",
+        ),
+    ] = 32 << 20
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long the runtime waits for what."""
+
+    connect_timeout_s: Annotated[
+        float, Meta(gt=0, description="for a connection and its handshake, before another attempt")
+    ] = 5.0
+    reconnect_min_s: Annotated[
+        float, Meta(gt=0, description="before the second attempt to connect; doubles with each attempt")
+    ] = 0.05
+    reconnect_max_s: Annotated[float, Meta(gt=0, description="longest wait between two attempts")] = 2.0
+    unreachable_after_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="how long a node that this one has something for may be out of reach, or take nothing in, "
+            "before it counts as crashed; it is let in again when it is back",
+        ),
+    ] = 30.0
+    acknowledge_within_s: Annotated[
+        float, Meta(gt=0, description="how long an acknowledgement between two nodes waits for company")
+    ] = 0.2
+    close_within_s: Annotated[
+        float,
+        Meta(gt=0, description="how long closing a node may wait for its leaves to be known everywhere"),
+    ] = 1.5
+
+
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One node of the cluster."""
+
+    id: Annotated[int, Meta(ge=0, le=(1 << MAX_DIMENSION) - 1, description="its place in the hypercube")]
+    address: Annotated[str, Meta(description="HOST:PORT at which the other nodes reach it")]
+    listen: Annotated[
+        str | None, Meta(description="HOST:PORT that it listens on, where that differs from `address`")
+    ] = None
+    gateway: Annotated[
+        str | None, Meta(description="HOST:PORT of its HTTP and WebSocket door; none if left out")
+    ] = None
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The cluster file as a whole."""
+
+    cluster: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=100,
+            description="its name; nodes of clusters with other names are refused",
+        ),
+    ]
+    nodes: Annotated[tuple[NodeSettings, ...], Meta(description="every node, one table each")]
+    state_dir: Annotated[
+        str | None,
+        Meta(
+            description="directory, relative to the file, where nodes keep how often they have started; without it "
+            "they keep it in $XDG_STATE_HOME/vcubeps/CLUSTER, or ~/.local/state/vcubeps/CLUSTER"
+        ),
+    ] = None
+    trace_dir: Annotated[
+        str | None,
+        Meta(
+            description="directory, relative to the file, that nodes write their traces to; none if left out"
+        ),
+    ] = None
+    limits: Limits = Limits()
+    timing: Timing = Timing()
+
+    def node(self, number: int) -> NodeSettings:
+        """The settings of node `number`, which must be there."""
+        return next(node for node in self.nodes if node.id == number)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(node.id for node in self.nodes)
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """The parts of HOST:PORT or [V6]:PORT, already checked.
+
+    >>> host_and_port("127.0.0.1:7000"), host_and_port("[::1]:7000")
+    (('127.0.0.1', 7000), ('::1', 7000))
+    """
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,281 @@
+"""A subscription as the application holds it: publish, read, look, leave. And the receipt of a publication."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from vcubeps.net.errors import SlowSubscriber, SubscriptionClosed
+from vcubeps.net.events import Disconnected, Event
+from vcubeps.net.message import Codec, Message, messages_of
+from vcubeps.net.topics import LocalTopic
+from vcubeps.protocol.outputs import Deliver
+
+if TYPE_CHECKING:
+    from vcubeps.net.runtime import Runtime
+
+Slow: TypeAlias = Literal["wait", "disconnect"]
+"""What happens when a subscription is not read fast enough."""
+
+_EVENTS_MAX = 4096
+"""Events that wait to be read in one iterator; the oldest go first."""
+
+
+class Receipt:
+    """A publication that was accepted: it will reach every subscriber that was in effect before it."""
+
+    __slots__ = ("_topic", "counter", "source")
+
+    def __init__(self, topic: LocalTopic, source: int, counter: int) -> None:
+        self._topic = topic
+        self.source = source
+        self.counter = counter
+        """With `source` it identifies the publication, as in `Message`."""
+
+    @property
+    def topic(self) -> str:
+        return self._topic.name
+
+    async def acknowledged(self) -> None:
+        """Wait until every subscriber has received it. Raises `Unacknowledged` if that cannot be known any more."""
+        await self._topic.wait_acknowledged(self.counter)
+
+    def __repr__(self) -> str:
+        return f"Receipt(topic={self.topic!r}, source={self.source}, counter={self.counter})"
+
+
+class Subscription:
+    """In effect everywhere. Iterate over it, or use `receive_batch` where speed matters.
+
+    Invariants: `backlog` is the number of messages in `_ready` and `_batches`; those in `_ready` come first, and
+    are few. `backlog_bytes` is the size of `_batches`.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        topic: LocalTopic,
+        codec: Codec,
+        slow: Slow,
+        reads: bool,
+        messages_max: int,
+        bytes_max: int,
+    ) -> None:
+        self._runtime = runtime
+        self._topic = topic
+        self._codec = codec
+        self._slow = slow
+        self._reads = reads
+        self.holds_publishers = reads and slow == "wait"
+        """Whether a backlog here slows the publishers of the topic."""
+        self.messages_max = messages_max
+        self.bytes_max = bytes_max
+        self._ready: deque[Message] = deque()
+        self._batches: deque[Deliver] = deque()
+        self._sizes: deque[int] = deque()
+        """Bytes of each of them."""
+        self.backlog_bytes = 0
+        self._readers: deque[asyncio.Future[None]] = deque()
+        self._listeners: weakref.WeakSet[_Events] = weakref.WeakSet()
+        self._error: Exception | None = None
+        self.is_closed = False
+        """Nothing more will come; what waits can still be read."""
+        self.backlog = 0
+        """Messages that wait to be read."""
+
+    # -- what the application does -------------------------------------------------------------
+
+    @property
+    def topic(self) -> str:
+        return self._topic.name
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The nodes that are members of the topic, as this node sees it."""
+        return self._runtime.members(self._topic.name)
+
+    async def publish(self, value: Any) -> Receipt:
+        """Publish to all members. Returns once it is accepted; waits while the topic is under back-pressure.
+
+        `value` is bytes, or what the codec of the subscription takes.
+        """
+        self.check_open()
+        payload = self._codec.encode(value)
+        flow = self._runtime.flow
+        if not flow.may_publish(self._topic, payload):
+            await flow.wait_to_publish(self, self._topic)
+        return self._runtime.publish(self._topic, payload)
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self
+
+    async def __anext__(self) -> Message:
+        ready = self._ready
+        while not ready:
+            if self._batches:
+                ready.extend(messages_of((self._batches.popleft(),), self._codec))
+                self.backlog_bytes -= self._sizes.popleft()
+            elif self.is_closed:
+                if self._error is not None:
+                    raise self._error
+                raise StopAsyncIteration
+            else:
+                await self._wait()
+        self._take(1)
+        return ready.popleft()
+
+    async def receive(self) -> Message:
+        """The next message. Raises `SubscriptionClosed` if there will be none."""
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            raise self._closed() from None
+
+    async def receive_batch(self) -> list[Message]:
+        """All messages that wait, at least one, in order: the fast way to read.
+
+        Raises `SubscriptionClosed` if there will be none.
+        """
+        while not self.backlog:
+            self.check_open()
+            await self._wait()
+        messages = list(self._ready)
+        self._ready.clear()
+        messages += messages_of(self._batches, self._codec)
+        self._batches.clear()
+        self._sizes.clear()
+        self.backlog_bytes = 0
+        self._take(len(messages))
+        return messages
+
+    def events(self) -> AsyncIterator[Event]:
+        """What happens besides messages, from now on: `Joined`, `Left`, `Gap`, `Disconnected`.
+
+        Ends with the subscription. Events that nobody reads are kept up to a few thousand, the newest ones.
+        """
+        events = _Events()
+        self._listeners.add(events)
+        if self.is_closed:
+            events.end()
+        return events
+
+    async def close(self) -> None:
+        """Leave the topic: nothing is delivered from now on. Returns when that is known everywhere.
+
+        Where it takes longer than `close_within_s`, it goes on in the background. What has been delivered
+        before can still be read. May be called again.
+        """
+        await self._runtime.leave(self)
+
+    async def __aenter__(self) -> Subscription:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else f"{len(self.members)} members"
+        return f"Subscription({self.topic!r}, {state}, {self.backlog} unread)"
+
+    # -- what the runtime does -----------------------------------------------------------------
+
+    def check_open(self) -> None:
+        if self.is_closed:
+            raise self._closed()
+
+    def deliver(self, batch: Deliver, size: int) -> None:
+        if not self._reads:
+            return
+        self._batches.append(batch)
+        self._sizes.append(size)
+        self.backlog += len(batch.items)
+        self.backlog_bytes += size
+        if self._readers:
+            self._wake()
+        if self._slow == "disconnect" and (
+            self.backlog > self.messages_max or self.backlog_bytes > self.bytes_max
+        ):
+            self._runtime.disconnect(self)
+
+    def tell(self, event: Event) -> None:
+        for listener in self._listeners:
+            listener.put(event)
+
+    def end(self, error: Exception | None = None) -> None:
+        """Nothing more will come."""
+        self.is_closed = True
+        self._error = error
+        self._wake()
+        for listener in self._listeners:
+            listener.end()
+
+    def end_as_slow(self) -> None:
+        self.tell(Disconnected(self.topic, self.backlog))
+        self.end(
+            SlowSubscriber(
+                f"the subscription to {self.topic!r} had {self.backlog} messages of {self.backlog_bytes} bytes unread, "
+                f"where {self.messages_max} and {self.bytes_max} are the limits, and was ended: read faster, or "
+                'subscribe with slow="wait"'
+            )
+        )
+
+    # -- inside --------------------------------------------------------------------------------
+
+    async def _wait(self) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._readers.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._wake()  # it was woken for a message that it will not take: another reader may
+            raise
+
+    def _wake(self) -> None:
+        while self._readers:
+            future = self._readers.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    def _take(self, count: int) -> None:
+        self.backlog -= count
+        topic = self._topic
+        if topic.full:
+            self._runtime.flow.relieve(topic)
+
+    def _closed(self) -> Exception:
+        return self._error or SubscriptionClosed(
+            f"the subscription to {self.topic!r} has ended: subscribe again to go on"
+        )
+
+
+class _Events(AsyncIterator[Event]):
+    """Events of one subscription for one reader."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque(maxlen=_EVENTS_MAX)
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended = False
+
+    def put(self, event: Event) -> None:
+        self._events.append(event)
+        self._wake()
+
+    def end(self) -> None:
+        self._ended = True
+        self._wake()
+
+    async def __anext__(self) -> Event:
+        while not self._events:
+            if self._ended:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._events.popleft()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

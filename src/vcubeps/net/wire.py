@@ -1,0 +1,94 @@
+"""Messages of the protocol ↔ bytes. Types are checked here, values by the core.
+
+A broadcast is encoded, or cut out of what was received, once; its copies share the bytes, so a node that
+forwards never encodes a payload again.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from vcubeps.protocol.messages import (
+    Ack,
+    AnyMessage,
+    Broadcast,
+    Copy,
+    Fence,
+    Flush,
+    Hello,
+    Incarnations,
+    Recipients,
+    Welcome,
+)
+
+
+class WireError(ValueError):
+    """The bytes are no message."""
+
+
+class _CopyOnWire(msgspec.Struct, frozen=True, array_like=True, tag="COPY"):
+    """`Copy` with its broadcast still, or already, in bytes."""
+
+    origin: int
+    target: int
+    hop: int
+    broadcast: msgspec.Raw
+    recipients: Recipients
+    fresh: Incarnations
+
+
+_OnWire: TypeAlias = _CopyOnWire | Ack | Flush | Hello | Welcome | Fence
+
+
+class Wire:
+    """One node's encoder and decoder.
+
+    Invariant: `_raw` is `_broadcast` in bytes. It is the one last seen: what a node forwards in answer to a
+    copy, or sends to several children, comes right after. It may lie in the buffer of a connection, which is
+    used again: `forget` ends that.
+    """
+
+    __slots__ = ("_broadcast", "_buffer", "_decode", "_decode_broadcast", "_encode_into", "_raw")
+
+    def __init__(self) -> None:
+        self._encode_into = msgspec.msgpack.Encoder().encode_into
+        self._buffer = bytearray()
+        """What is encoded grows here, in memory that is there already, and is copied once."""
+        self._decode = msgspec.msgpack.Decoder(_OnWire).decode
+        self._decode_broadcast = msgspec.msgpack.Decoder(Broadcast).decode
+        self._broadcast: object = None
+        self._raw = msgspec.Raw()
+
+    def encode(self, message: AnyMessage) -> bytes:
+        if type(message) is not Copy:
+            return self._encoded(message)
+        if message.broadcast is not self._broadcast:
+            self._raw = msgspec.Raw(self._encoded(message.broadcast))
+            self._broadcast = message.broadcast
+        return self._encoded(
+            _CopyOnWire(
+                message.origin, message.target, message.hop, self._raw, message.recipients, message.fresh
+            )
+        )
+
+    def _encoded(self, value: object) -> bytes:
+        self._encode_into(value, self._buffer)
+        return bytes(self._buffer)
+
+    def forget(self) -> None:
+        """The buffer of what was decoded last is given back."""
+        self._broadcast = None
+        self._raw = msgspec.Raw()
+
+    def decode(self, body: bytes | memoryview) -> AnyMessage:
+        try:
+            message: _OnWire = self._decode(body)
+            if not isinstance(message, _CopyOnWire):
+                return message
+            broadcast = self._decode_broadcast(message.broadcast)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            raise WireError(f"a message that cannot be read: {error}") from None
+        self._broadcast, self._raw = broadcast, message.broadcast
+        return Copy(message.origin, message.target, message.hop, broadcast, message.recipients, message.fresh)

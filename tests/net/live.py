@@ -1,0 +1,353 @@
+"""Live clusters for tests: nodes in one process, behind proxies if wanted; all is recorded, and audited at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import socket
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+
+import vcubeps
+from net.live_audit import Acknowledged, Audit, Delivered, Ended, Event, Joined, Left, Started, Suspected
+from net.proxy import Proxies
+from vcubeps.net.incarnation import VolatileIncarnation
+from vcubeps.net.message import Message
+from vcubeps.net.node import Node, start_node
+from vcubeps.net.settings import STAMP_BYTES, ClusterSettings, Limits, NodeSettings, Timing
+from vcubeps.net.subscription import Receipt, Subscription
+from vcubeps.protocol import outputs
+
+_Result = TypeVar("_Result")
+
+FAST = Timing(
+    connect_timeout_s=1.0,
+    reconnect_min_s=0.005,
+    reconnect_max_s=0.05,
+    acknowledge_within_s=0.01,
+    close_within_s=1.0,
+)
+"""Nothing waits for long, and nobody counts as crashed unless a test says so."""
+
+
+def run(
+    main: Coroutine[Any, Any, _Result], *, within_s: float = 30.0, loop: Callable[[], Any] | None = None
+) -> _Result:
+    """As `asyncio.run`, but fails where tasks are left, exceptions are lost, or anything is not closed or awaited."""
+    problems: list[str] = []
+
+    async def guarded() -> _Result:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: problems.append(f"{context['message']}: {context.get('exception')!r}")
+        )
+        async with asyncio.timeout(within_s):
+            result = await main
+        await asyncio.sleep(0)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        problems.extend(f"a task is left: {task!r}" for task in left)
+        return result
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with asyncio.Runner(loop_factory=loop) as runner:
+            result = runner.run(guarded())
+        gc.collect()
+    problems += [str(warning.message) for warning in caught]
+    assert not problems, "\n".join(problems)
+    return result
+
+
+def on_uvloop() -> Any:
+    return uvloop.new_event_loop()
+
+
+async def until(condition: Callable[[], object], what: str = "", within_s: float = 10.0) -> None:
+    """Wait for `condition`; the deadline is for failures, nothing is timed by it."""
+    deadline_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline_s, f"in vain waited for: {what or 'a condition'}"
+        await asyncio.sleep(0.002)
+
+
+async def remains(condition: Callable[[], object], turns: int = 40) -> None:
+    """`condition` holds and goes on to hold while other tasks get their turns."""
+    for _ in range(turns):
+        assert condition()
+        await asyncio.sleep(0.002)
+
+
+class Record:
+    """What the nodes did, in order, and what their applications gave and got."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.deliveries: defaultdict[tuple[int, str], list[tuple[int, int, bytes]]] = defaultdict(list)
+        """Node and topic → source, counter, payload, in order."""
+        self.published: dict[tuple[str, int, int], bytes] = {}
+        """What `publish` was given."""
+        self.members: list[Member] = []
+
+    def follow(self, node: Node) -> None:
+        """From now on what `node` does is written down here."""
+        node._runtime._tracer = _Follower(self, node)
+
+    def audit(self, living: int) -> None:
+        """Raises AssertionError with every violation of what is promised.
+
+        After the first `living` events nodes were closed, so that nobody was left to miss anything.
+        """
+        violations = Audit(self.events[:living]).run() or Audit(self.events).run()
+        for event in self.events:
+            if isinstance(event, Started):
+                for counter, payload in event.items:
+                    given = self.published.get((event.topic, event.node, counter), payload)
+                    if given != payload:
+                        violations.append(f"⟨{event.node}, {counter}⟩ is not what the application published")
+        for member in self.members:
+            violations += member.discrepancies()
+        assert not violations, "\n".join([f"{len(violations)} violations:", *violations[:20]])
+
+
+class _Follower:
+    """The tracer of one node."""
+
+    def __init__(self, record: Record, node: Node) -> None:
+        self._record = record
+        self._node = node
+        self._restarts = 0
+
+    def published(self, topic: str, counter: int, now_ns: int) -> None:
+        pass
+
+    def received(self, batch: outputs.Received, now_ns: int) -> None:
+        pass
+
+    def started(self, batch: outputs.Started, now_ns: int) -> None:
+        self._note(Started(now_ns, self._node.id, batch.topic, _plain(batch.items), dict(batch.barrier)))
+
+    def acknowledged(self, topic: str, counter: int, now_ns: int) -> None:
+        self._note(Acknowledged(now_ns, self._node.id, topic, counter))
+
+    def delivered(self, batch: outputs.Deliver, now_ns: int) -> None:
+        items = _plain(batch.items)
+        self._record.deliveries[self._node.id, batch.topic] += [(batch.source, *item) for item in items]
+        self._note(Delivered(now_ns, self._node.id, batch.topic, batch.source, items, dict(batch.after)))
+
+    def joined(self, topic: str, asked_ns: int, now_ns: int) -> None:
+        self._note(Joined(now_ns, self._node.id, topic))
+
+    def left(self, topic: str, asked_ns: int, now_ns: int) -> None:
+        self._note(Left(now_ns, self._node.id, topic, asked_ns))
+
+    async def close(self) -> None:
+        self._note(Ended(time.time_ns(), self._node.id))
+
+    def _note(self, event: Event) -> None:
+        restarts = self._node._runtime.measures.restarts
+        if restarts != self._restarts:
+            self._restarts = restarts
+            self._record.events.append(Ended(event.at_ns, self._node.id))
+        self._record.events.append(event)
+
+
+def _plain(items: tuple[tuple[int, bytes], ...]) -> tuple[tuple[int, bytes], ...]:
+    return tuple((counter, payload[STAMP_BYTES:]) for counter, payload in items)
+
+
+class Member:
+    """A subscription that is read all the time, by a task of its own."""
+
+    def __init__(
+        self, record: Record, node: Node, subscription: Subscription, reads: bool, asked_at: int
+    ) -> None:
+        """`asked_at`: how much its node had delivered on the topic when it was asked for."""
+        self._record = record
+        self.node = node
+        self.subscription = subscription
+        self.received: list[Message] = []
+        self._starts = range(asked_at, len(record.deliveries[node.id, subscription.topic]) + 1)
+        """Between these it began."""
+        self._reader = asyncio.create_task(self._read()) if reads else None
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [message.payload for message in self.received]
+
+    async def publish(self, payload: bytes) -> Receipt:
+        receipt = await self.subscription.publish(payload)
+        self._record.published[receipt.topic, receipt.source, receipt.counter] = payload
+        return receipt
+
+    async def _read(self) -> None:
+        with contextlib.suppress(vcubeps.NodeError):
+            async for message in self.subscription:
+                self.received.append(message)
+
+    async def close(self) -> None:
+        await self.subscription.close()
+        await self.stop_reading()
+
+    async def stop_reading(self) -> None:
+        """The reader takes what waits, and ends if the subscription has."""
+        if self._reader is not None:
+            if not self.subscription.is_closed:
+                self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+
+    def discrepancies(self) -> list[str]:
+        """Where the application did not get what its node delivered, in that order."""
+        topic, node = self.subscription.topic, self.node.id
+        got = [(message.source, message.counter, message.payload) for message in self.received]
+        delivered = self._record.deliveries[node, topic]
+        if any(got == delivered[start : start + len(got)] for start in self._starts):
+            return []
+        return [f"the application of node {node} got something else on {topic} than was delivered"]
+
+
+class Live:
+    """`count` nodes in this process, with proxies between them if `proxied`; ends with the audit."""
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        proxied: bool = False,
+        limits: Limits | None = None,
+        timing: Timing = FAST,
+        name: str = "live",
+        absent: frozenset[int] = frozenset(),
+    ) -> None:
+        """`absent` nodes are not started, and the others count them as crashed."""
+        self._count = count
+        self._absent = absent
+        self._limits, self._timing, self._name = limits or Limits(), timing, name
+        self.proxies = Proxies(count) if proxied else None
+        self.record = Record()
+        self.nodes: dict[int, Node] = {}
+        self.listening = [_listening() for _ in range(count)]
+        self.addresses = [f"127.0.0.1:{sock.getsockname()[1]}" for sock in self.listening]
+        self._incarnations = [VolatileIncarnation(number) for number in range(count)]
+
+    def __getitem__(self, number: int) -> Node:
+        return self.nodes[number]
+
+    def settings(self, number: int) -> ClusterSettings:
+        """The cluster as node `number` sees it."""
+        ways = self.proxies.ways if self.proxies is not None else {}
+        return ClusterSettings(
+            cluster=self._name,
+            nodes=tuple(
+                NodeSettings(
+                    id=other, address=ways[number, other].address if (number, other) in ways else address
+                )
+                for other, address in enumerate(self.addresses)
+            ),
+            limits=self._limits,
+            timing=self._timing,
+        )
+
+    async def __aenter__(self) -> Live:
+        if self.proxies is not None:
+            for (_, other), way in self.proxies.ways.items():
+                await way.open(*self.listening[other].getsockname())
+        for number in range(self._count):
+            if number in self._absent:
+                self.listening[number].close()
+            else:
+                await self.start(number)
+        for node in self.nodes.values():
+            for number in self._absent:
+                node._runtime.on_unreachable(number, 0)
+        await self.settle()
+        return self
+
+    async def start(self, number: int) -> Node:
+        """Start node `number`; where it ran before, as its next incarnation."""
+        if self.listening[number].fileno() < 0:
+            self.listening[number] = _listening(int(self.addresses[number].rpartition(":")[2]))
+        sock = self.listening[number]
+        node = await start_node(self.settings(number), number, self._incarnations[number], sock, None)
+        self.nodes[number] = node
+        self.record.follow(node)
+        return node
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                await self.settle()
+        finally:
+            living = len(self.record.events)
+            await self._close()
+        if kind is None:
+            self.record.audit(living)
+
+    async def _close(self) -> None:
+        await asyncio.gather(*(node.close() for node in self.nodes.values()))
+        for member in self.record.members:
+            await member.stop_reading()
+        if self.proxies is not None:
+            await self.proxies.close()
+        for sock in self.listening:
+            sock.close()
+
+    async def join(self, number: int, topic: str, *, reads: bool = True, **options: Any) -> Member:
+        """A subscription in effect; `reads=False` leaves the reading to the test."""
+        asked_at = len(self.record.deliveries[number, topic])
+        subscription = await self.nodes[number].subscribe(topic, **options)
+        member = Member(self.record, self.nodes[number], subscription, reads, asked_at)
+        self.record.members.append(member)
+        return member
+
+    async def join_all(self, topic: str, **options: Any) -> list[Member]:
+        return [await self.join(number, topic, **options) for number in sorted(self.nodes)]
+
+    async def crash(self, number: int) -> None:
+        """The node is gone without a word."""
+        node = self.nodes.pop(number)
+        self.record.events.append(Ended(time.time_ns(), number))
+        node._runtime._tracer = None
+        node._runtime.failure = vcubeps.NodeClosed("crashed")  # so that it does not leave in good order
+        mesh = node._runtime.mesh
+        mesh.is_closed = True
+        for connection in list(mesh.connections):
+            connection.abort()
+        await node.close()
+
+    def suspect(self, judge: int, node: int) -> None:
+        """Node `judge` takes `node`, which lives, for crashed."""
+        self.record.events.append(Suspected(time.time_ns(), node))
+        self.nodes[judge]._runtime.on_unreachable(node, self.nodes[node].incarnation)
+
+    async def settle(self) -> None:
+        """Wait until nothing is under way any more."""
+        await until(self._is_settled, "all work done", within_s=15.0)
+
+    def _is_settled(self) -> bool:
+        for node in self.nodes.values():
+            runtime = node._runtime
+            if runtime.failure is not None:
+                continue
+            if any(runtime.peer.footprint().values()) or runtime._releasable:
+                return False
+            if any(topic.sent for topic in runtime.topics.values()):
+                return False
+        return all(
+            member.subscription.is_closed or not member.subscription.backlog
+            for member in self.record.members
+            if member._reader is not None
+        )
+
+
+def _listening(port: int = 0) -> socket.socket:
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", port))
+    sock.listen(64)
+    sock.setblocking(False)
+    return sock

@@ -1,0 +1,214 @@
+"""Outbox and inbox: whatever becomes of connections and instances, every message arrives once and in order."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from vcubeps.net import delivery
+from vcubeps.net.delivery import DeliveryError, Inbox, Outbox
+from vcubeps.net.frames import HEADER_BYTES, KIND_AT, MESSAGE, PART, FrameReader
+
+BYTES_MAX = 8
+
+
+def frames_of(written: list[bytes | memoryview]) -> list[tuple[int, int, bytes]]:
+    stream = b"".join(written)
+    reader = FrameReader(1000)
+    read = []
+    while stream:
+        room = reader.room()
+        count = min(len(room), len(stream))
+        room[:count] = stream[:count]
+        read += [(kind, number, bytes(body)) for kind, number, body in reader.received(count)]
+        stream = stream[count:]
+    return read
+
+
+class Links(RuleBasedStateMachine):
+    """One direction of a link: a sender that stays, a receiver that comes back as other instances, connections that
+    are cut with frames in flight, and acknowledgements that come late.
+
+    The model is a list: what was appended for the present instance, in order.
+    """
+
+    @initialize()
+    def begin(self) -> None:
+        self.outbox, self.inbox = Outbox(BYTES_MAX), Inbox()
+        self.incarnation = 0
+        self.connected = False
+        self.flying: deque[tuple[int, int, bytes]] = deque()
+        self.acks: deque[int] = deque()
+        self.expected: list[tuple[int, bytes]] = []
+        """Target and body of all that this instance of the receiver must get."""
+        self.got: list[bytes] = []
+        self.serial = 0
+
+    @rule(size=st.integers(0, 40), ahead=st.sampled_from([-1, 0, 0, 0, 1]))
+    def append(self, size: int, ahead: int) -> None:
+        target = -1 if ahead < 0 else self.incarnation + ahead
+        self.serial += 1
+        body = (b"%06d" % self.serial) + b"." * size
+        self.outbox.append(target, body)
+        self.expected.append((target, body))
+
+    @precondition(lambda self: self.connected)
+    @rule()
+    def write(self) -> None:
+        self.flying += frames_of(self.outbox.take_unsent())
+
+    @precondition(lambda self: self.flying)
+    @rule(count=st.integers(1, 20))
+    def arrive(self, count: int) -> None:
+        for _ in range(min(count, len(self.flying))):
+            kind, number, body = self.flying.popleft()
+            if self.inbox.is_new(number, len(body)):
+                if kind == PART:
+                    self.inbox.add_part(body)
+                else:
+                    view = memoryview(body)
+                    self.got.append(bytes(self.inbox.whole(view) if self.inbox.parts else view))
+
+    @precondition(lambda self: self.connected)
+    @rule()
+    def acknowledge(self) -> None:
+        self.acks.append(self.inbox.tell())
+
+    @precondition(lambda self: self.acks)
+    @rule()
+    def hear_acknowledgement(self) -> None:
+        self.outbox.acknowledged(self.acks.popleft())
+
+    @rule()
+    def cut(self) -> None:
+        self.connected = False
+        self.flying.clear()
+        self.acks.clear()
+
+    @precondition(lambda self: not self.connected)
+    @rule()
+    def connect(self) -> None:
+        self.outbox.resume(self.inbox.last)
+        self.connected = True
+
+    @rule(later=st.integers(1, 2))
+    def come_back_as_another_instance(self, later: int) -> None:
+        self.cut()
+        self.incarnation += later
+        acknowledged = [body for body in self.got if not self.is_kept(body)]
+        self.expected = [
+            (target, body)
+            for target, body in self.expected
+            if (target < 0 or target >= self.incarnation) and body not in acknowledged
+        ]
+        self.outbox.restart(self.incarnation)
+        self.inbox.restart()
+        self.got = []
+        self.connected = True
+
+    def is_kept(self, body: bytes) -> bool:
+        """Whether the outbox still holds the end of `body`, so that another instance gets it."""
+        return any(
+            bytes(kept if isinstance(kept, bytes) else kept.obj) == body
+            for _, head, kept in self.outbox._kept
+            if head[KIND_AT] == MESSAGE
+        )
+
+    @invariant()
+    def what_arrived_is_the_beginning_of_what_was_sent(self) -> None:
+        assert self.got == [body for _, body in self.expected[: len(self.got)]]
+
+    @invariant()
+    def sizes_are_the_bytes_that_are_kept(self) -> None:
+        kept = self.outbox._kept
+        assert self.outbox.size == sum(HEADER_BYTES + len(body) for _, _, body in kept)
+        unsent = list(kept)[self.outbox._sent :]
+        assert self.outbox.unsent_size == sum(HEADER_BYTES + len(body) for _, _, body in unsent)
+        assert len(kept) == self.outbox.last - self.outbox.first + 1
+
+    def teardown(self) -> None:
+        if not hasattr(self, "outbox"):
+            return
+        if not self.connected:
+            self.connect()
+        self.write()
+        self.arrive(len(self.flying)) if self.flying else None
+        assert self.got == [body for _, body in self.expected]
+        self.outbox.acknowledged(self.inbox.last)
+        assert not self.outbox
+        assert self.outbox.size == 0
+
+
+TestLinks = Links.TestCase
+TestLinks.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+def filled(count: int) -> Outbox:
+    outbox = Outbox(100)
+    for number in range(count):
+        outbox.append(0, b"%d" % number)
+    return outbox
+
+
+def test_an_acknowledgement_of_what_was_never_sent_is_refused() -> None:
+    with pytest.raises(DeliveryError, match="an acknowledgement of message 4, but the last one sent was 3"):
+        filled(3).acknowledged(4)
+
+
+def test_a_greeting_that_takes_an_acknowledgement_back_is_refused() -> None:
+    outbox = filled(3)
+    outbox.acknowledged(2)
+    with pytest.raises(DeliveryError, match="has received 1 messages, but 2 were acknowledged before"):
+        outbox.resume(1)
+
+
+def test_a_number_left_out_is_refused() -> None:
+    inbox = Inbox()
+    assert inbox.is_new(1, 10)
+    with pytest.raises(DeliveryError, match="message 3 where 2 should follow"):
+        inbox.is_new(3, 10)
+
+
+def test_a_number_seen_before_is_counted_and_not_taken_again() -> None:
+    inbox = Inbox()
+    assert [inbox.is_new(number, 10) for number in (1, 2, 1, 2)] == [True, True, False, False]
+    assert (inbox.duplicates, inbox.last) == (2, 2)
+
+
+def test_much_that_came_is_told_without_waiting_and_then_nothing_is_owed() -> None:
+    many, large = Inbox(), Inbox()
+    while not many.owes():
+        assert many.is_new(many.last + 1, 0)
+    assert large.is_new(1, 1 << 30)
+    assert large.owes()
+    for inbox in (many, large):
+        assert inbox.tell() == inbox.last
+        assert not inbox.owes()
+
+
+def test_what_is_sent_again_is_counted() -> None:
+    outbox = filled(3)
+    outbox.take_unsent()
+    outbox.resume(1)
+    assert outbox.resent == 2
+
+
+def test_a_message_in_parts_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "MESSAGE_BYTES_MAX", 10)
+    inbox = Inbox()
+    inbox.add_part(b"12345678")
+    with pytest.raises(DeliveryError, match="a message of 16 bytes or more, the limit is 10"):
+        inbox.add_part(b"12345678")
+
+
+def test_what_is_meant_for_one_that_has_ended_or_for_anyone_is_dropped_and_the_rest_is_not() -> None:
+    outbox = Outbox(100)
+    for target in (-1, 0, 1, 2):
+        outbox.append(target, b"%d" % target)
+    outbox.take_unsent()
+    outbox.end(1)
+    assert frames_of(outbox.take_unsent()) == [(MESSAGE, 1, b"2")]

@@ -1,0 +1,88 @@
+"""Greetings: who may talk to whom, and the reason that both sides read if not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vcubeps.net.frames import HEADER_BYTES, PROTOCOL_VERSION
+from vcubeps.net.handshake import Cause, Greeting, Identity, Refusal, Refused, read_refusal
+
+IDENTITY = Identity("town", 0, frozenset({1, 2}), 77, 5)
+
+SOUND: dict[str, Any] = {
+    "magic": "vcubeps", "version": PROTOCOL_VERSION, "cluster": "town", "node": 1, "to": 0, "incarnation": 3,
+    "instance": 99, "heard_instance": 77, "received": 12, "number": 1,
+}  # fmt: skip
+
+
+def encoded(**changes: object) -> bytes:
+    return msgspec.msgpack.encode(list((SOUND | changes).values()))
+
+
+def refused(body: bytes) -> Refusal:
+    with pytest.raises(Refused) as caught:
+        IDENTITY.check(memoryview(body))
+    return caught.value.refusal
+
+
+def test_a_sound_greeting_is_taken() -> None:
+    assert IDENTITY.check(memoryview(encoded())) == Greeting(**SOUND)
+
+
+def test_both_sides_understand_each_other() -> None:
+    other = Identity("town", 1, frozenset({0, 2}), 99, 3)
+    greeting = IDENTITY.check(memoryview(other.greeting(0, 77, 12, 1)[HEADER_BYTES:]))
+    assert greeting == Greeting(**SOUND)
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause", "reason"),
+    [
+        ({"magic": "kafka"}, Cause.NOT_THIS_PROTOCOL, "not one of VCube-PS"),
+        ({"version": 9}, Cause.VERSION, "node 0 speaks version 1 of the protocol and the caller version 9: run"),
+        ({"cluster": "village"}, Cause.CLUSTER, "node 0 belongs to cluster 'town' and the caller to 'village'"),
+        ({"to": 2}, Cause.WRONG_NODE, "this is node 0 and the caller wants node 2: correct the addresses"),
+        ({"node": 0}, Cause.TAKEN, "node 0 runs already, with another process: give each its own id"),
+        ({"node": 9}, Cause.STRANGER, "node 9 is not in the cluster file of node 0: add it there"),
+        ({"incarnation": -1}, Cause.MALFORMED, "numbers that cannot be"),
+        ({"incarnation": 1 << 40}, Cause.MALFORMED, "numbers that cannot be"),
+        ({"received": -1}, Cause.MALFORMED, "numbers that cannot be"),
+        ({"number": -1}, Cause.MALFORMED, "numbers that cannot be"),
+        ({"node": "one"}, Cause.MALFORMED, "the greeting cannot be read: Expected `int`, got `str`"),
+    ],
+)  # fmt: skip
+def test_a_greeting_that_does_not_fit_is_refused_with_the_reason(
+    changes: dict[str, object], cause: Cause, reason: str
+) -> None:
+    refusal = refused(encoded(**changes))
+    assert refusal.cause is cause
+    assert reason in refusal.reason
+
+
+def test_a_later_version_that_greets_with_other_fields_is_told_so() -> None:
+    refusal = refused(msgspec.msgpack.encode(["vcubeps", 2, {"cluster": "town"}]))
+    assert refusal.cause is Cause.VERSION
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_are_refused_in_words(body: bytes) -> None:
+    assert refused(body).cause in (Cause.NOT_THIS_PROTOCOL, Cause.MALFORMED)
+
+
+def test_a_long_name_of_a_cluster_is_cut_in_the_reason() -> None:
+    assert len(refused(encoded(cluster="x" * 3000)).reason) < 400
+
+
+def test_a_refusal_is_read_as_it_was_written() -> None:
+    refusal = Refusal(Cause.CLUSTER, "another cluster")
+    assert read_refusal(memoryview(refusal.framed()[HEADER_BYTES:])) == refusal
+
+
+@given(st.binary(max_size=50))
+def test_a_refusal_that_cannot_be_read_is_one_all_the_same(body: bytes) -> None:
+    assert isinstance(read_refusal(memoryview(body)), Refusal)

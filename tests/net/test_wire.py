@@ -1,0 +1,72 @@
+"""Messages ↔ bytes: what is forwarded is what was received, also after the buffer it came in is used again."""
+
+from __future__ import annotations
+
+import pytest
+
+from net.live import Live, run
+from vcubeps.net.wire import Wire, WireError
+from vcubeps.protocol.messages import (
+    Ack,
+    Copy,
+    Fence,
+    Flush,
+    Hello,
+    Publication,
+    Report,
+    Subscription,
+    Welcome,
+)
+
+PUBLICATION = Publication(0, "room", 7, ((6, b"one"), (7, b"two")), {1: 3}, 99, 12)
+
+MESSAGES = [
+    Copy(0, 1, 5, PUBLICATION, {1: 4, 3: 9}, {2: 0}),
+    Copy(0, 1, 6, Subscription(0, "room", 3), {1: 0}, {}),
+    Ack(1, 0, 5, {1: Report(4, 0, is_member=True)}, False, {2: 0}, 8),
+    Flush(0, 0, 1, {2: 0}, {"room": {0: PUBLICATION}}, 9, {"room": (3, 7)}),
+    Hello(1, -1, {2: 1}),
+    Welcome(0, 1, {2: 0}, {1: 1}, 7, True),
+    Fence(0, -1, 1),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_a_message_is_read_as_it_was_written(message: object) -> None:
+    assert Wire().decode(memoryview(Wire().encode(message))) == message  # type: ignore[arg-type]
+
+
+def test_a_broadcast_is_forwarded_with_the_bytes_it_came_in() -> None:
+    wire = Wire()
+    copy = wire.decode(memoryview(Wire().encode(MESSAGES[0])))  # type: ignore[arg-type]
+    assert isinstance(copy, Copy)
+    onward = Copy(1, 3, 1, copy.broadcast, {3: 9}, {})
+    assert Wire().decode(wire.encode(onward)) == onward
+
+
+def test_what_is_forwarded_after_the_buffer_was_used_again_is_not_what_is_in_it_now() -> None:
+    wire = Wire()
+    buffer = bytearray(Wire().encode(MESSAGES[0]))  # type: ignore[arg-type]
+    copy = wire.decode(memoryview(buffer))
+    assert isinstance(copy, Copy)
+    wire.forget()
+    buffer[:] = b"x" * len(buffer)
+    assert Wire().decode(wire.encode(copy)) == MESSAGES[0]
+
+
+def test_a_node_keeps_no_view_of_a_buffer_that_it_has_given_back() -> None:
+    async def main() -> None:
+        async with Live(4) as live:
+            members = await live.join_all("room")
+            await (await members[0].publish(b"hello")).acknowledged()
+            assert all(node._runtime._wire._broadcast is None for node in list(live.nodes.values())[1:])
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xc1", b"\x91" * 2000, b"\x93\xa4COPY\x00\x00", b"\x94\xa5FENCE\x00\x00\xa1x"]
+)
+def test_bytes_that_are_no_message_are_refused(body: bytes) -> None:
+    with pytest.raises(WireError, match="a message that cannot be read"):
+        Wire().decode(memoryview(body))
