@@ -14,17 +14,40 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from vcubeps.cli import audit, explore, reproduce, simulate, sweep, tree
+from vcubeps.cli import (
+    audit,
+    bench,
+    cluster,
+    demo,
+    explore,
+    node,
+    pub,
+    reproduce,
+    simulate,
+    sub,
+    sweep,
+    top,
+    trace,
+    tree,
+)
 from vcubeps.cli.common import CommandError, Parser, abbreviated
 from vcubeps.protocol.errors import UsageError
 
 COMMANDS = {
+    "demo": demo,
     "tree": tree,
     "explore": explore,
     "simulate": simulate,
     "reproduce": reproduce,
     "audit": audit,
     "sweep": sweep,
+    "trace": trace,
+    "cluster": cluster,
+    "node": node,
+    "sub": sub,
+    "pub": pub,
+    "top": top,
+    "bench": bench,
 }
 
 

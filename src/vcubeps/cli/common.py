@@ -31,10 +31,22 @@ class CommandError(Exception):
 class Parser(argparse.ArgumentParser):
     """A parser that refuses in one sentence and keeps the line breaks of its examples."""
 
+    intermixed = False
+    """Options may stand between positional arguments of which there may be more or fewer."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if not self.intermixed:
+            return super().parse_known_args(args, namespace)
+        self.intermixed = False  # argparse calls this method for each of two passes
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self.intermixed = True
 
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{message.removeprefix('argument ')}; see {self.prog} --help", self.prog)
