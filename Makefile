@@ -1,7 +1,7 @@
 # Every target sets up what it needs; the only prerequisite is Python 3.11 or newer.
 
 .DEFAULT_GOAL := help
-.PHONY: class-archive help run reproduce test lint types bench clean
+.PHONY: class-archive help run reproduce quick test lint types bench clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -9,11 +9,14 @@ READY := .venv/.ready
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: class-archive  ## the paper's evaluation as a page, quick profile: report/index.html
-	$(BIN)/vcubeps reproduce --profile quick --out report
+run: class-archive  ## a live cluster, a discussion with joins and leaves, and its audit
+	$(BIN)/vcubeps demo
 
-reproduce: class-archive  ## the same with the paper's sizes and 40 runs: report/index.html
+reproduce: class-archive  ## the paper's evaluation, its sizes and 40 runs: report/index.html
 	$(BIN)/vcubeps reproduce --profile paper --out report
+
+quick: class-archive  ## the same in a minute or two, with fewer runs: report/index.html
+	$(BIN)/vcubeps reproduce --profile quick --out report
 
 test: class-archive  ## all tests and the examples in docstrings
 	$(BIN)/pytest -n 2 --dist loadgroup
@@ -26,7 +29,8 @@ lint: $(READY) types  ## style, format, types and the direction of imports
 types: $(READY)  ## mypy --strict alone
 	$(BIN)/mypy
 
-bench: class-archive  ## speed of the protocol core, the simulator, sweeps and the audit
+bench: class-archive  ## speed of the live network beside others, the core, the simulator, sweeps and the audit
+	$(BIN)/python benchmarks/pubsub.py
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/sweep.py
