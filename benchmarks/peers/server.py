@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import socket
 import subprocess
 import tempfile
@@ -20,12 +21,18 @@ CpuSeconds = Callable[[], float]
 
 
 def free_ports(number: int) -> list[int]:
-    """So many ports on loopback that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Ports of loopback that are free, below those that the system gives to connections which the members make."""
+    ports: list[int] = []
+    while len(ports) < number:
+        port = random.SystemRandom().randrange(16_000, 32_000)
+        with socket.socket() as candidate:
+            try:
+                candidate.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
+    return ports
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from net import jobs
 from net.jobs import count_in
 from net.live import FAST, run, until
 from net.live_audit import Audit, Ended, Event
+from vcubeps.cli.bench_load import load
 from vcubeps.net.settings import Limits
 
 SMALL = Limits(unacknowledged_max=20)
@@ -46,6 +47,33 @@ def test_nodes_in_processes_answer_each_other_in_causal_order() -> None:
             results = await cluster.run(jobs.ring, 40)
         assert all(got == [b"%d" % step for step in range(40)] for _, got in results)
         audit([event for events, _ in results for event in events])
+
+    run(main())
+
+
+def test_nodes_in_processes_do_without_uvloop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with vcubeps.LocalCluster(2, processes=True, timing=FAST) as cluster:
+            for _ in range(3):
+                results = await cluster.run(load, "saturation", 64, 500, 0.0)
+                assert [(each.delivered, each.misplaced) for each in results] == [(500, 0), (500, 0)]
+
+    (tmp_path / "uvloop.py").write_text("raise ImportError")
+    monkeypatch.syspath_prepend(tmp_path)  # the processes look for modules where this one does
+
+    run(main())
+
+
+async def unimportable(node: vcubeps.Node) -> None:
+    """Test modules have no name by which another process could import them."""
+
+
+def test_a_function_that_the_processes_cannot_import_is_refused_with_the_reason() -> None:
+    async def main() -> None:
+        async with vcubeps.LocalCluster(2, processes=True, timing=FAST) as cluster:
+            with pytest.raises(vcubeps.WorkerFailed, match="ModuleNotFoundError: No module named"):
+                await cluster.run(unimportable)
+            assert await cluster.run(jobs.raise_in, 9) == [0, 1]
 
     run(main())
 

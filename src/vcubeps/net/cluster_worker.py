@@ -89,11 +89,17 @@ class _Requests:
         return self
 
     async def __anext__(self) -> tuple[Any, tuple[Any, ...]]:
-        await self._readable.wait()
-        try:
-            request: tuple[Any, tuple[Any, ...]] = self._pipe.recv()
-        except (EOFError, OSError):
-            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
-            raise StopAsyncIteration from None
-        self._readable.clear()
-        return request
+        while True:
+            try:
+                # The loop may tell of a request once more when it has been read already.
+                while not self._pipe.poll():
+                    self._readable.clear()
+                    await self._readable.wait()
+                request: tuple[Any, tuple[Any, ...]] = self._pipe.recv()
+            except (EOFError, OSError):
+                asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+                raise StopAsyncIteration from None
+            except Exception:  # what is to be run cannot be imported here
+                self._pipe.send(Failed(traceback.format_exc()))
+            else:
+                return request

@@ -69,6 +69,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         sock = self._transport.get_extra_info("socket")
+        # asyncio leaves this out where a socket was made without naming its protocol; writes are gathered here.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _KEEPALIVE:
             if hasattr(socket, option):  # not on every platform
