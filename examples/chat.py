@@ -57,7 +57,12 @@ async def lines_of_stdin():
     """Lines as they are typed, without a thread that would have to be waited for at the end."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    except ValueError:  # a file, which is there at once
+        for line in sys.stdin:
+            yield line.strip()
+        return
     while line := await reader.readline():
         yield line.decode(errors="replace").strip()
 

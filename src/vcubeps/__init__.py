@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Unacknowledged,
     )
     from vcubeps.net.events import Disconnected, Event, Gap, Joined, Left
+    from vcubeps.net.mesh import ListenError
     from vcubeps.net.message import Message
     from vcubeps.net.node import Node
     from vcubeps.net.node import open_node as open
@@ -42,6 +43,7 @@ _HOMES = {
     "Joined": "vcubeps.net.events",
     "Left": "vcubeps.net.events",
     "Limits": "vcubeps.net.settings",
+    "ListenError": "vcubeps.net.mesh",
     "LocalCluster": "vcubeps.net.cluster",
     "Message": "vcubeps.net.message",
     "Node": "vcubeps.net.node",
@@ -61,9 +63,10 @@ _HOMES = {
 }
 
 __all__ = [
-    "ClusterSettings", "ConfigError", "Disconnected", "Event", "Gap", "Joined", "Left", "Limits", "LocalCluster",
-    "Message", "Node", "NodeClosed", "NodeError", "NodeRefused", "NodeSettings", "Receipt", "SlowSubscriber",
-    "Subscription", "SubscriptionClosed", "Timing", "Unacknowledged", "UsageError", "WorkerFailed", "open",
+    "ClusterSettings", "ConfigError", "Disconnected", "Event", "Gap", "Joined", "Left", "Limits", "ListenError",
+    "LocalCluster", "Message", "Node", "NodeClosed", "NodeError", "NodeRefused", "NodeSettings", "Receipt",
+    "SlowSubscriber", "Subscription", "SubscriptionClosed", "Timing", "Unacknowledged", "UsageError", "WorkerFailed",
+    "open",
 ]  # fmt: skip
 
 

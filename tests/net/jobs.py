@@ -124,3 +124,11 @@ async def ring(node: vcubeps.Node, rounds: int) -> tuple[list[Event], list[bytes
         while len(room.members) == len(node.nodes) and any(node._runtime.peer.footprint().values()):
             await asyncio.sleep(_PACE_S)
     return record.events, got
+
+
+async def unpicklable(node: vcubeps.Node) -> object:
+    return lambda: node.id
+
+
+async def wait_for_ever(node: vcubeps.Node) -> None:
+    await asyncio.Event().wait()

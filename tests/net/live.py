@@ -95,7 +95,7 @@ class Record:
 
     def follow(self, node: Node) -> None:
         """From now on what `node` does is written down here."""
-        node._runtime._tracer = _Follower(self, node)
+        node._runtime.tracer = _Follower(self, node)
 
     def audit(self, living: int) -> None:
         """Raises AssertionError with every violation of what is promised.
@@ -311,7 +311,7 @@ class Live:
         """The node is gone without a word."""
         node = self.nodes.pop(number)
         self.record.events.append(Ended(time.time_ns(), number))
-        node._runtime._tracer = None
+        node._runtime.tracer = None
         node._runtime.failure = vcubeps.NodeClosed("crashed")  # so that it does not leave in good order
         mesh = node._runtime.mesh
         mesh.is_closed = True

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from vcubeps.cli import interrupts
 from vcubeps.cli.common import CommandError, Subparsers, integer
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     lost = 0
     for mode in args.mode or MODES:
         for size in args.size or (64, 1024):
-            row = asyncio.run(_measure(args.nodes, mode, size, args.messages))
+            row = interrupts.run(_measure(args.nodes, mode, size, args.messages), end_within_s=None)
             lost += row["misplaced"]
             print(json.dumps(row) if args.json else _in_words(row), flush=True)
     return 1 if lost else 0

@@ -15,6 +15,8 @@ from vcubeps.net.subscription import Subscription
 TOPIC = "hot"
 WINDOW = 256
 """Closed loop: a node publishes its k-th message when it has message k − WINDOW of every other."""
+_PATIENCE_S = 20.0
+"""When nothing has come for so long, what is missing is lost."""
 _MARK = struct.Struct(">IQ")
 SMALLEST_BYTES = _MARK.size
 
@@ -29,7 +31,7 @@ class Measured:
     delivered: int = 0
     """Others' messages."""
     misplaced: int = 0
-    """Messages that were not the next of their source: lost, twice, or out of order."""
+    """Messages that never came, or were not the next of their source: lost, twice, or out of order."""
     latencies_us: array[int] = field(default_factory=lambda: array("q"))
 
 
@@ -42,8 +44,12 @@ async def load(node: Node, mode: str, size: int, messages: int, rate: float) -> 
         cpu_s, started_s = time.process_time(), time.monotonic()
         reading = asyncio.create_task(reader.read())
         publish = {"saturation": _windowed, "flood": _flood, "latency": _paced}[mode]
-        await publish(hot, reader, node.id, bytes(size - SMALLEST_BYTES), messages, rate)
-        measured = await reading
+        try:
+            await publish(hot, reader, node.id, bytes(size - SMALLEST_BYTES), messages, rate)
+            measured = await reading
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
         measured.published = messages
         measured.cpu_s, measured.wall_s = time.process_time() - cpu_s, time.monotonic() - started_s
         return measured
@@ -54,6 +60,8 @@ class _Reader:
         self._me, self._hot, self._messages, self._timed = node.id, hot, messages, timed
         self._next = dict.fromkeys((other for other in node.nodes if other != node.id), 0)
         self.progress = asyncio.Event()
+        self.is_over = False
+        """Nothing more is expected to come."""
 
     def slowest(self) -> int:
         """So many messages of every other node have come."""
@@ -63,7 +71,13 @@ class _Reader:
         measured, expected, me = Measured(), self._next, self._me
         wanted = self._messages * len(expected)
         while measured.delivered < wanted:
-            for message in await self._hot.receive_batch():
+            try:
+                async with asyncio.timeout(_PATIENCE_S):
+                    batch = await self._hot.receive_batch()
+            except TimeoutError:
+                measured.misplaced += wanted - measured.delivered
+                break
+            for message in batch:
                 if message.source == me:
                     continue
                 source, number = _MARK.unpack_from(message.payload)
@@ -74,6 +88,8 @@ class _Reader:
                 if self._timed:
                     measured.latencies_us.append(int((time.time() - message.published_at) * 1e6))
             self.progress.set()
+        self.is_over = True
+        self.progress.set()
         return measured
 
 
@@ -81,7 +97,7 @@ async def _windowed(
     hot: Subscription, reader: _Reader, me: int, padding: bytes, messages: int, _rate: float
 ) -> None:
     number = 0
-    while number < messages:
+    while number < messages and not reader.is_over:
         allowed = min(messages, reader.slowest() + WINDOW)
         while number < allowed:
             await hot.publish(_MARK.pack(me, number) + padding)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import shutil
 import sys
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vcubeps.cli import interrupts
 from vcubeps.cli.common import CommandError, Subparsers, integer
 from vcubeps.cli.spark_options import add_spark_options, session_for
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             f"{args.nodes} node processes discuss for {args.seconds} s; some come later, some leave and come back",
         )
         started_s = time.monotonic()
-        parts = asyncio.run(_discuss(args, trace))
+        parts = _discussed(args, trace)
         _say(args, f"they have ended after {time.monotonic() - started_s:.0f} s; auditing the trace on Spark")
         with session_for(args) as session:
             result = audit(session, str(trace.absolute()))
@@ -81,6 +81,16 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(args, answer)
     return 0 if held else 1
+
+
+def _discussed(args: argparse.Namespace, trace: Path) -> list[Part]:
+    from vcubeps.net.cluster import WorkerFailed  # noqa: PLC0415
+
+    try:
+        return interrupts.run(_discuss(args, trace), end_within_s=None)
+    except WorkerFailed as failure:
+        print(failure, file=sys.stderr)
+        raise CommandError("a node process failed: see above") from None
 
 
 async def _discuss(args: argparse.Namespace, trace: Path) -> list[Part]:

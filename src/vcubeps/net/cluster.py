@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vcubeps.cube import MAX_DIMENSION
+from vcubeps.net import config
 from vcubeps.net.cluster_worker import Failed, Share, work
 from vcubeps.net.errors import NodeError
 from vcubeps.net.incarnation import VolatileIncarnation
@@ -25,6 +26,10 @@ _Result = TypeVar("_Result")
 
 class WorkerFailed(NodeError):
     """A process of the cluster ended, or what it was to run raised; the text has its traceback."""
+
+
+class _WorkerEnded(WorkerFailed):
+    """It is not there any more."""
 
 
 class LocalCluster:
@@ -53,7 +58,7 @@ class LocalCluster:
         name: str = "local",
     ) -> None:
         """`processes`: False for this process, True for one per node, or how many share the nodes."""
-        if not 1 <= count <= 1 << MAX_DIMENSION:
+        if not isinstance(count, int) or not 1 <= count <= 1 << MAX_DIMENSION:
             raise UsageError(
                 f"a cluster has 1 to {1 << MAX_DIMENSION} nodes, got {count}: choose in that range"
             )
@@ -80,6 +85,7 @@ class LocalCluster:
             timing=self._timing,
         )
         try:
+            settings = config.checked(settings)
             if self._processes:
                 self._start_workers(settings, sockets)
                 await asyncio.gather(*(worker.answer() for worker in self._workers))
@@ -133,20 +139,25 @@ class LocalCluster:
         """Call `await main(node, *arguments)` for every node; the results in the order of the nodes.
 
         With processes, `main` must be a function that another process can import, and the arguments and results
-        must pickle.
+        must pickle. Where it raises, it is ended everywhere and `WorkerFailed` is raised. A process that dies is a
+        node that crashes: the others go on, and it is raised when they are done.
         """
         if not self._processes:
             return list(await asyncio.gather(*(main(node, *arguments) for node in self)))
         asking = [asyncio.create_task(worker.ask((main, arguments))) for worker in self._workers]
+        pending = set(asking)
         try:
-            answers = await asyncio.gather(*asking)
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
+                if any(type(task.exception()) not in (type(None), _WorkerEnded) for task in done):
+                    break
         finally:
-            for task in asking:
+            for task in pending:
                 task.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
         results: dict[int, _Result] = {}
-        for answer in answers:
-            results |= answer
+        for task in sorted(asking, key=asyncio.Task.cancelled):  # what failed first, then what that ended
+            results |= task.result()
         return [results[number] for number in range(self._count)]
 
     @property
@@ -175,9 +186,14 @@ class _Worker:
         try:
             self._pipe.send(request)
         except OSError:
-            raise WorkerFailed(f"process {self.process.pid} of the cluster has ended") from None
+            raise _WorkerEnded(f"process {self.process.pid} of the cluster has ended") from None
         self._owed += 1
-        return await self.answer()
+        try:
+            return await self.answer()
+        except asyncio.CancelledError:
+            with contextlib.suppress(OSError):
+                self._pipe.send(None)
+            raise
 
     async def answer(self) -> Any:
         loop = asyncio.get_running_loop()
@@ -194,7 +210,7 @@ class _Worker:
         try:
             answer = self._pipe.recv()
         except (EOFError, OSError):
-            raise WorkerFailed(f"process {self.process.pid} of the cluster has ended") from None
+            raise _WorkerEnded(f"process {self.process.pid} of the cluster has ended") from None
         if isinstance(answer, Failed):
             raise WorkerFailed(f"process {self.process.pid} of the cluster:\n{answer.traceback}")
         return answer

@@ -58,8 +58,12 @@ async def _serve(share: Share, pipe: Connection) -> None:
         pipe.send(True)
         requests = _Requests(pipe)
         job: asyncio.Task[None] | None = None
-        async for main, arguments in requests:
-            job = asyncio.create_task(_answer(pipe, nodes, main, arguments))
+        async for request in requests:
+            if request is not None:
+                job = asyncio.create_task(_answer(pipe, nodes, *request))
+            elif job is not None:
+                await asyncio.sleep(0)  # it must have begun, or it would not answer that it was cancelled
+                job.cancel()
         if job is not None and not job.done():
             job.cancel()
             await asyncio.gather(job, return_exceptions=True)
@@ -71,13 +75,22 @@ async def _answer(pipe: Connection, nodes: dict[int, Node], main: Any, arguments
     try:
         results = await asyncio.gather(*(main(node, *arguments) for node in nodes.values()))
         answer: object = dict(zip(nodes, results, strict=True))
-    except Exception:
+    except (Exception, asyncio.CancelledError):
         answer = Failed(traceback.format_exc())
-    await asyncio.get_running_loop().run_in_executor(None, pipe.send, answer)
+    await asyncio.get_running_loop().run_in_executor(None, _send, pipe, answer)
+
+
+def _send(pipe: Connection, answer: object) -> None:
+    try:
+        pipe.send(answer)
+    except OSError:
+        pass  # nobody waits for it any more
+    except Exception:  # a result that does not pickle
+        pipe.send(Failed(traceback.format_exc()))
 
 
 class _Requests:
-    """What comes through the pipe, until its other end is closed."""
+    """What comes through the pipe, until its other end is closed: a function and its arguments, or None to end it."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -88,14 +101,14 @@ class _Requests:
     def __aiter__(self) -> _Requests:
         return self
 
-    async def __anext__(self) -> tuple[Any, tuple[Any, ...]]:
+    async def __anext__(self) -> tuple[Any, tuple[Any, ...]] | None:
         while True:
             try:
                 # The loop may tell of a request once more when it has been read already.
                 while not self._pipe.poll():
                     self._readable.clear()
                     await self._readable.wait()
-                request: tuple[Any, tuple[Any, ...]] = self._pipe.recv()
+                request: tuple[Any, tuple[Any, ...]] | None = self._pipe.recv()
             except (EOFError, OSError):
                 asyncio.get_running_loop().remove_reader(self._pipe.fileno())
                 raise StopAsyncIteration from None

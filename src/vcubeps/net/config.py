@@ -75,6 +75,11 @@ def parse(text: str, where: str) -> ClusterSettings:
     raise ConfigError("\n".join(lines))
 
 
+def checked(settings: ClusterSettings) -> ClusterSettings:
+    """Settings that were made in a program, if they would do in a file; raises ConfigError otherwise."""
+    return parse(dump(settings), "settings")
+
+
 def dump(settings: ClusterSettings) -> str:
     """A cluster file that says `settings`; limits and timing only where they are not the default."""
     lines = list(_assignments(settings))

@@ -118,6 +118,8 @@ class Connection(asyncio.BufferedProtocol):
             self._blame(Refusal(Cause.VIOLATION, f"it sent {violation.complaint}"))
         except (FrameError, WireError, DeliveryError) as error:
             self._blame(Refusal(Cause.MALFORMED, f"it sent {error}"))
+        except Exception as error:
+            self._mesh.receiver.on_fault(error)
         finally:
             self._mesh.end_read()
 
@@ -224,4 +226,7 @@ class Connection(asyncio.BufferedProtocol):
         self.refuse(refusal)
 
     def _too_late(self) -> None:
-        self.refuse(Refusal(Cause.MALFORMED, "no greeting came in time"))
+        if self.dialled is not None:
+            self.abort()  # no fault of the other side; the link tries again
+        else:
+            self.refuse(Refusal(Cause.MALFORMED, "no greeting came in time"))

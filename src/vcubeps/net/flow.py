@@ -67,10 +67,11 @@ class FlowControl:
         """Whether a publication need not wait. Raises UsageError if the payload is too large."""
         limits = self._limits
         if len(payload) > limits.payload_bytes_max:
-            self._runtime.measures.usage_errors += 1
-            raise UsageError(
-                f"payload has {len(payload)} bytes, the limit is {limits.payload_bytes_max} "
-                "(limits.payload_bytes_max): send it in parts"
+            raise self._runtime.refused(
+                UsageError(
+                    f"payload has {len(payload)} bytes, the limit is {limits.payload_bytes_max} "
+                    "(limits.payload_bytes_max): send it in parts"
+                )
             )
         if (
             topic.stage is not IN

@@ -79,6 +79,9 @@ class Refused(Exception):
         self.refusal = Refusal(cause, reason)
 
 
+_UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+"""What a decoder raises for bytes that are none of ours."""
+
 _greeting_decoder = msgspec.msgpack.Decoder(Greeting)
 _refusal_decoder = msgspec.msgpack.Decoder(Refusal)
 _version_decoder = msgspec.msgpack.Decoder(list[object])
@@ -104,7 +107,7 @@ class Identity(msgspec.Struct):
         """The other side's greeting, if this node may talk to it at all; otherwise raises Refused."""
         try:
             greeting = _greeting_decoder.decode(body)
-        except msgspec.MsgspecError as error:
+        except _UNREADABLE as error:
             raise self._unreadable(body, error) from None
         if greeting.magic != _MAGIC:
             raise Refused(Cause.NOT_THIS_PROTOCOL, "the greeting is not one of VCube-PS")
@@ -139,7 +142,7 @@ class Identity(msgspec.Struct):
         # A later version may greet with other fields; its number stays in second place.
         try:
             magic, version, *_ = _version_decoder.decode(body)
-        except (msgspec.MsgspecError, ValueError):
+        except (*_UNREADABLE, ValueError):
             return Refused(Cause.NOT_THIS_PROTOCOL, "the greeting is not one of VCube-PS")
         if magic == _MAGIC and isinstance(version, int) and version != PROTOCOL_VERSION:
             return self._other_version(version)
@@ -157,6 +160,6 @@ def read_refusal(body: memoryview) -> Refusal:
     """What the other side said when it ended the connection."""
     try:
         refusal = _refusal_decoder.decode(body)
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return Refusal(Cause.MALFORMED, "the reason cannot be read")
     return Refusal(refusal.cause, refusal.reason[:500])

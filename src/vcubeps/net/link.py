@@ -192,9 +192,9 @@ class Link:
 
     def on_refused(self, refusal: Refusal) -> None:
         """The other side ended the connection, or did not let it come about."""
-        if refusal.cause is not Cause.COLLISION and refusal != self.problem:
-            self.problem = refusal
-            self._mesh.on_refused(self.other, refusal)
+        if refusal.cause is not Cause.COLLISION:
+            is_news, self.problem = refusal != self.problem, refusal
+            self._mesh.on_refused(self.other, refusal, is_news)
 
     def ban(self, refusal: Refusal) -> None:
         self._banned = self.instance, refusal
@@ -218,6 +218,8 @@ class Link:
 
     async def _dial_until_connected(self) -> None:
         timing, loop = self._mesh.timing, self._mesh.loop
+        if self._unreachable_since is None:
+            self._unreachable_since = loop.time()
         while not self.is_connected():
             if self._pause_s:
                 await asyncio.sleep(self._pause_s * random.uniform(0.5, 1.0))
@@ -241,10 +243,8 @@ class Link:
                 self._note_unreachable()
 
     def _note_unreachable(self) -> None:
-        now_s = self._mesh.loop.time()
-        if self._unreachable_since is None:
-            self._unreachable_since = now_s
-        elif now_s - self._unreachable_since >= self._mesh.timing.unreachable_after_s:
+        since_s = self._unreachable_since
+        if since_s is not None and self._mesh.loop.time() - since_s >= self._mesh.timing.unreachable_after_s:
             self._mesh.receiver.on_unreachable(self.other, max(0, self.incarnation))
 
     def check_progress(self, now_s: float) -> None:

@@ -27,6 +27,8 @@ _TURNS_TO_APPEAR = 5
 """Turns of the loop until a connection that it accepted before it stopped listening has certainly been made."""
 
 
+_TELL_AGAIN_S, _TOLD_MAX = 60.0, 1000
+
 _SMALL_READ_BYTES = 4096
 _TELL_AT_ONCE_BYTES = 256 << 10
 """The other side may be waiting for room."""
@@ -56,6 +58,9 @@ class Receiver(Protocol):
 
     def on_fatal(self, refusal: Refusal) -> None:
         """Another node refuses this one for good."""
+
+    def on_fault(self, error: Exception) -> None:
+        """A fault in this program came to light while something that had arrived was handled."""
 
     def end_of_turn(self) -> None:
         """Everything that happened in this turn of the loop has been handled: the last time to send in it."""
@@ -91,6 +96,8 @@ class Mesh:
         self.refused_by_others: Counter[str] = Counter()
         self.resent = 0
         """Messages sent again after a connection was lost."""
+        self._told: dict[tuple[str, str], float] = {}
+        """Whom this node refused, and why → when that was logged last."""
         self._server: asyncio.Server | None = None
         self._dirty: dict[Link, None] = {}
         self._turn_scheduled = False
@@ -220,14 +227,21 @@ class Mesh:
 
     def count_refusal(self, refusal: Refusal, who: str) -> None:
         self.refused[refusal.cause.value] += 1
-        level = logging.DEBUG if refusal.cause.is_harmless else logging.WARNING
+        # Whoever is refused tries again: once a minute is enough to read of it.
+        told, now_s = (who.partition(":")[0], refusal.reason), self.loop.time()
+        repeated = now_s - self._told.get(told, -_TELL_AGAIN_S) < _TELL_AGAIN_S
+        level = logging.DEBUG if repeated or refusal.cause.is_harmless else logging.WARNING
         log.log(level, "node %d refused %s: %s", self.identity.node, who, refusal.reason)
+        if not repeated:
+            if len(self._told) >= _TOLD_MAX:
+                self._told.clear()
+            self._told[told] = now_s
 
-    def on_refused(self, other: int, refusal: Refusal) -> None:
+    def on_refused(self, other: int, refusal: Refusal, is_news: bool) -> None:
         if self.is_closed:
             return
         self.refused_by_others[refusal.cause.value] += 1
-        level = logging.DEBUG if refusal.cause.is_harmless else logging.WARNING
+        level = logging.WARNING if is_news and not refusal.cause.is_harmless else logging.DEBUG
         log.log(level, "node %d was refused by node %d: %s", self.identity.node, other, refusal.reason)
         if refusal.cause.is_fatal:
             self.receiver.on_fatal(refusal)

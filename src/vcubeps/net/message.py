@@ -35,6 +35,14 @@ class Codec:
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
 
+    def refusal(self, value: object, error: Exception) -> UsageError:
+        """Why `value` cannot be published."""
+        if isinstance(error, UsageError):
+            return error
+        return UsageError(
+            f"{type(value).__name__} cannot be encoded as {self.name}: {error}; publish another value"
+        )
+
 
 def _bytes_only(value: Any) -> bytes:
     if isinstance(value, bytes):

@@ -15,6 +15,7 @@ from vcubeps.net.runtime import Runtime
 from vcubeps.net.settings import ClusterSettings
 from vcubeps.net.subscription import Slow, Subscription
 from vcubeps.protocol.errors import UsageError
+from vcubeps.protocol.limits import check_topic
 
 
 class _Closable(Protocol):
@@ -82,12 +83,20 @@ class Node:
 
         It may be called more than once for a topic; every subscription gets all messages from then on.
         """
-        if slow not in ("wait", "disconnect"):
-            raise UsageError(f'slow is "wait" or "disconnect", got {slow!r}: choose one')
-        if queue_messages_max is not None and queue_messages_max < 1:
-            raise UsageError(f"queue_messages_max is {queue_messages_max}: give at least 1")
-        chosen = codec_named(codec)
-        return Opening(lambda: self._runtime.join(topic, chosen, slow, reads, queue_messages_max))
+        try:
+            check_topic(topic)
+            if slow not in ("wait", "disconnect"):
+                raise UsageError(f'slow is "wait" or "disconnect", got {slow!r}: choose one')
+            if queue_messages_max is not None and not (
+                isinstance(queue_messages_max, int) and queue_messages_max >= 1
+            ):
+                raise UsageError(
+                    f"queue_messages_max is {queue_messages_max!r}: give a whole number from 1 up"
+                )
+            chosen = codec_named(codec)
+        except UsageError as error:
+            raise self._runtime.refused(error) from None
+        return Opening(lambda: self._runtime.memberships.join(topic, chosen, slow, reads, queue_messages_max))
 
     def members(self, topic: str) -> tuple[int, ...]:
         """The members of `topic` as this node sees it; empty if it is not a member itself."""
@@ -142,7 +151,7 @@ async def _open(
     on_listening: Callable[[], None] | None,
 ) -> Node:
     file = None if isinstance(cluster, ClusterSettings) else Path(cluster)
-    settings = cluster if isinstance(cluster, ClusterSettings) else config.load(cluster)
+    settings = config.checked(cluster) if isinstance(cluster, ClusterSettings) else config.load(cluster)
     if node not in settings.ids:
         shown = ", ".join(map(str, settings.ids[:16])) + (", ..." if len(settings.ids) > 16 else "")
         raise UsageError(f"there is no node {node} in cluster {settings.cluster!r}: choose one of {shown}")

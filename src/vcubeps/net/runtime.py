@@ -12,21 +12,22 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from vcubeps.net.errors import NodeClosed, NodeRefused
-from vcubeps.net.events import Event, Gap, Joined, Left
+from vcubeps.net.config import ConfigError
+from vcubeps.net.errors import NodeClosed, NodeError, NodeRefused
+from vcubeps.net.events import Event, Joined, Left
 from vcubeps.net.flow import FlowControl
 from vcubeps.net.handshake import Refusal
 from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
 from vcubeps.net.measures import Measures
+from vcubeps.net.memberships import Memberships
 from vcubeps.net.mesh import Mesh
-from vcubeps.net.message import Codec, stamp_ns, stamped
+from vcubeps.net.message import stamp_ns, stamped
 from vcubeps.net.settings import ClusterSettings
-from vcubeps.net.subscription import Receipt, Slow, Subscription
+from vcubeps.net.subscription import Receipt
 from vcubeps.net.topics import LocalTopic, Stage
 from vcubeps.net.tracer import NOBODY_ASKED_NS, Tracer
 from vcubeps.net.wire import Wire
 from vcubeps.protocol import Peer, ProtocolViolation
-from vcubeps.protocol.limits import check_topic
 from vcubeps.protocol.messages import Ack, Copy, Publication
 from vcubeps.protocol.outputs import (
     Accepted,
@@ -65,8 +66,9 @@ class Runtime:
         self.failure: Exception | None = None
         """Why this node can do nothing any more."""
         self.failed = asyncio.Event()
+        self._is_closing = False
         self._incarnations = incarnations
-        self._tracer = tracer
+        self.tracer = tracer
         incarnation = incarnations.next()
         self.peer = Peer(
             node, settings.ids, incarnation=incarnation, batch_items_max=settings.limits.batch_items_max
@@ -82,13 +84,14 @@ class Runtime:
         self._releasable: dict[str, None] = {}
         """Topics with publications that wait for the end of the turn."""
         self.flow = FlowControl(self)
+        self.memberships = Memberships(self)
         self._carriers: dict[type, Callable[[Any], None]] = {
             Deliver: self._on_deliver,
             Received: self._on_received,
             Started: self._on_started,
             Acknowledged: self._on_acknowledged,
-            Subscribed: self._on_subscribed,
-            Unsubscribed: self._on_unsubscribed,
+            Subscribed: self.memberships.on_subscribed,
+            Unsubscribed: self.memberships.on_unsubscribed,
             MemberJoined: lambda output: self._tell(output.topic, Joined(output.topic, output.node)),
             MemberLeft: self._on_member_left,
             Up: self._on_up,
@@ -99,7 +102,7 @@ class Runtime:
         """Begin. A node that ran before is let in by the others first; `wait_until_up` waits for that."""
         if self.peer.is_up:
             self._up.set()
-        self._carry_out(self.peer.start())
+        self.carry_out(self.peer.start())
 
     async def wait_until_up(self) -> None:
         await self._up.wait()
@@ -115,7 +118,7 @@ class Runtime:
                 topic = self.topics.get(message.broadcast.topic)
                 if topic is not None and topic.full:
                     self.flow.gate(topic, other, message.hop)
-            self._carry_out(self.peer.receive(other, message))
+            self.carry_out(self.peer.receive(other, message))
         except ProtocolViolation:
             self.measures.violations += 1
             raise
@@ -126,11 +129,11 @@ class Runtime:
         # So the one before it is no more. A node that is not up learns that in the course of being let in: told now,
         # it would take the other for dead, and go up without it.
         if incarnation > 0 and self.peer.is_up:
-            self._carry_out(self.peer.suspect(other, incarnation - 1))
+            self.carry_out(self.peer.suspect(other, incarnation - 1))
 
     def on_gone(self, other: int, incarnation: int) -> None:
         log.info("node %d: node %d has ended", self.id, other)
-        self._carry_out(self.peer.suspect(other, incarnation))
+        self.carry_out(self.peer.suspect(other, incarnation))
 
     def on_unreachable(self, other: int, incarnation: int) -> None:
         # Other nodes may know of a newer one than has ever been connected with this node.
@@ -140,7 +143,7 @@ class Runtime:
                 "node %d: node %d has been out of reach for %g s and counts as crashed",
                 self.id, other, self.settings.timing.unreachable_after_s,
             )  # fmt: skip
-        self._carry_out(outputs)
+        self.carry_out(outputs)
 
     def on_uncongested(self) -> None:
         for topic in self.topics.values():
@@ -154,11 +157,11 @@ class Runtime:
         if releasable:
             self._releasable = {}
             for name in releasable:
-                self._carry_out(self.peer.release(name))
+                self.carry_out(self.peer.release(name))
 
     # -- carrying out --------------------------------------------------------------------------
 
-    def _carry_out(self, outputs: list[Output]) -> None:
+    def carry_out(self, outputs: list[Output]) -> None:
         mesh, gates, sends = self.mesh, self.flow.gates, True
         for output in outputs:
             if type(output) is Send:
@@ -173,13 +176,14 @@ class Runtime:
                 sends = False
                 mesh.hurry()  # others wait for what is forwarded; this node's application can wait for them
             self._carriers[type(output)](output)
+        self.memberships.end_slow()  # not before: what is left of the outputs speaks of their topics
 
     def _on_received(self, batch: Received) -> None:
         now_ns = time.time_ns()
         topic = self.topics[batch.topic]
         topic.received(batch, now_ns, self._frame_bytes)
-        if self._tracer is not None:
-            self._tracer.received(batch, now_ns)
+        if self.tracer is not None:
+            self.tracer.received(batch, now_ns)
 
     def _on_deliver(self, batch: Deliver) -> None:
         now_ns = time.time_ns()
@@ -195,22 +199,22 @@ class Runtime:
         measures.barrier_entries.add(len(batch.after))
         measures.batch_items.add(count)
         topic.measures.deliveries += count
-        if self._tracer is not None:
-            self._tracer.delivered(batch, now_ns)
+        if self.tracer is not None:
+            self.tracer.delivered(batch, now_ns)
         for subscription in tuple(topic.subscriptions):
             subscription.deliver(batch, size)
         if topic.full or topic.is_behind():
             self.flow.relieve(topic)
 
     def _on_started(self, batch: Started) -> None:
-        if self._tracer is not None:
-            self._tracer.started(batch, time.time_ns())
+        if self.tracer is not None:
+            self.tracer.started(batch, time.time_ns())
 
     def _on_acknowledged(self, output: Acknowledged) -> None:
         topic = self.topics[output.topic]
         topic.acknowledged(output.counter)
-        if self._tracer is not None:
-            self._tracer.acknowledged(output.topic, output.counter, time.time_ns())
+        if self.tracer is not None:
+            self.tracer.acknowledged(output.topic, output.counter, time.time_ns())
         if topic.publish_waiters:
             topic.wake_publishers()
 
@@ -222,111 +226,14 @@ class Runtime:
         for subscription in self.topics[name].subscriptions:
             subscription.tell(event)
 
-    # -- joining and leaving -------------------------------------------------------------------
-
-    async def join(
-        self, name: str, codec: Codec, slow: Slow, reads: bool, messages_max: int | None
-    ) -> Subscription:
-        """A new subscription to topic `name`, in effect everywhere."""
-        self.check_alive()
-        check_topic(name)
-        await self.wait_until_up()
-        topic = self.topics.get(name)
-        limits = self.settings.limits
-        if topic is None:
-            topic = self.topics[name] = LocalTopic(name, self.measures.topic(name), limits)
-        subscription = Subscription(
-            self, topic, codec, slow, reads, messages_max or limits.queue_messages_max, limits.queue_bytes_max
-        )
-        topic.subscriptions.append(subscription)
-        if topic.stage in (Stage.OUT, Stage.LEAVING):
-            self._ask_to_join(topic)
-        try:
-            await self._wait_joined(topic)
-        except BaseException:
-            self._detach(subscription)
-            raise
-        return subscription
-
-    async def _wait_joined(self, topic: LocalTopic) -> None:
-        while topic.stage is Stage.JOINING:
-            if topic.joined is None:
-                topic.joined = self.loop.create_future()
-            await asyncio.shield(topic.joined)
-        self.check_alive()
-
-    def _ask_to_join(self, topic: LocalTopic) -> None:
-        topic.stage = Stage.JOINING
-        topic.join_asked_ns = time.time_ns()
-        if self.peer.is_up:
-            self._carry_out(self.peer.subscribe(topic.name))
-
-    def _on_subscribed(self, output: Subscribed) -> None:
-        topic = self.topics[output.topic]
-        topic.stage = Stage.IN
-        if self._tracer is not None:
-            self._tracer.joined(topic.name, topic.join_asked_ns, time.time_ns())
-        joined, topic.joined = topic.joined, None
-        if joined is not None and not joined.done():
-            joined.set_result(None)
-        topic.wake_publishers()
-
-    async def leave(self, subscription: Subscription) -> None:
-        """End `subscription`; with the last one of its topic, leave the topic."""
-        topic = subscription._topic
-        self._detach(subscription)
-        if topic.stage is Stage.LEAVING and not self.mesh.is_closed:
-            if topic.left is None:
-                topic.left = self.loop.create_future()
-            await asyncio.wait([topic.left], timeout=self.settings.timing.close_within_s)
-
-    def disconnect(self, subscription: Subscription) -> None:
-        """It was too slow, and had asked not to slow others."""
-        self.measures.disconnected_slow += 1
-        subscription.end_as_slow()
-        self._detach(subscription)
-
-    def _detach(self, subscription: Subscription) -> None:
-        topic = subscription._topic
-        if subscription not in topic.subscriptions:
-            return
-        topic.subscriptions.remove(subscription)
-        if not subscription.is_closed:
-            subscription.end()
-        self.flow.relieve(topic)
-        topic.wake_publishers()
-        if topic.subscriptions or self.failure is not None:
-            return
-        topic.closed()
-        topic.weigh()
-        self.flow.relieve(topic)
-        topic.stage = Stage.LEAVING
-        topic.leave_asked_ns = time.time_ns()
-        if self.peer.can_unsubscribe(topic.name):
-            self._carry_out(self.peer.unsubscribe(topic.name))
-        else:
-            self._out(topic)  # this node is not up: the join had not been asked for yet
-
-    def _on_unsubscribed(self, output: Unsubscribed) -> None:
-        topic = self.topics[output.topic]
-        if self._tracer is not None:
-            self._tracer.left(topic.name, topic.leave_asked_ns, time.time_ns())
-        if topic.stage is Stage.LEAVING:
-            self._out(topic)
-        else:
-            topic.wake_leavers()  # somebody has asked to join again meanwhile
-
-    def _out(self, topic: LocalTopic) -> None:
-        topic.stage = Stage.OUT
-        topic.wake_leavers()
-        if not topic.subscriptions:
-            self.topics.pop(topic.name, None)
-            self.measures.leave(topic.name)
-
     # -- crashes of this node, as the others see it --------------------------------------------
 
     def _on_restarted(self, output: Restarted) -> None:
-        self._incarnations.store(output.incarnation)
+        try:
+            self._incarnations.store(output.incarnation)
+        except ConfigError as error:  # to go on without would be to use its counters twice, some day
+            self._fail(NodeError(f"node {self.id} cannot go on as incarnation {output.incarnation}: {error}"))
+            return
         self.mesh.identity.incarnation = output.incarnation
         self.measures.restarts += 1
         self._up.clear()
@@ -334,26 +241,11 @@ class Runtime:
         log.warning("node %d: %s; it goes on as incarnation %d", self.id, reason, output.incarnation)
         self.flow.gates.clear()
         self._releasable.clear()
-        for topic in list(self.topics.values()):
-            if self._tracer is not None:
-                self._tracer.left(topic.name, NOBODY_ASKED_NS, time.time_ns())
-            topic.forget(reason)
-            topic.held_acks.clear()
-            topic.gated = False
-            topic.weigh()
-            if not topic.subscriptions:
-                self._out(topic)
-                continue
-            if topic.stage is Stage.IN:
-                for subscription in topic.subscriptions:
-                    subscription.tell(Gap(topic.name, reason))
-            topic.stage = Stage.JOINING
+        self.memberships.void(reason)
 
     def _on_up(self, _: Up) -> None:
         self._up.set()
-        for topic in list(self.topics.values()):
-            if topic.subscriptions and not self.peer.can_unsubscribe(topic.name):
-                self._ask_to_join(topic)
+        self.memberships.renew()
 
     # -- publishing ----------------------------------------------------------------------------
 
@@ -363,11 +255,16 @@ class Runtime:
         assert isinstance(accepted, Accepted)
         counter = accepted.counter
         topic.published(counter, len(payload))
-        if self._tracer is not None:
-            self._tracer.published(topic.name, counter, now_ns)
+        if self.tracer is not None:
+            self.tracer.published(topic.name, counter, now_ns)
         self._releasable[topic.name] = None
         self.mesh.wake()
         return Receipt(topic, self.id, counter)
+
+    def refused(self, error: Exception) -> Exception:
+        """`error`, for the caller to raise, counted."""
+        self.measures.usage_errors += 1
+        return error
 
     # -- looking in ----------------------------------------------------------------------------
 
@@ -382,6 +279,11 @@ class Runtime:
     def check_alive(self) -> None:
         if self.failure is not None:
             raise self.failure
+        if self._is_closing:
+            raise self._closed_error()
+
+    def _closed_error(self) -> NodeClosed:
+        return NodeClosed(f"node {self.id} has been closed: open it again")
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -397,27 +299,33 @@ class Runtime:
                 subscription.end(error)
             topic.fail(error)
 
+    def on_fault(self, error: Exception) -> None:
+        """Something happened that must not: what this node knows may be wrong, so it takes no further part."""
+        log.error("node %d: a fault", self.id, exc_info=error)
+        self._fail(NodeError(f"node {self.id} has a fault and takes no further part: {error!r}; see the log"))
+
     async def close(self) -> None:
         """Leave every topic, say goodbye, end everything; within `close_within_s` or a little more."""
         within_s = self.settings.timing.close_within_s
         deadline_s = self.loop.time() + within_s
+        self._is_closing = True
         leaving = []
         for topic in list(self.topics.values()):
             for subscription in tuple(topic.subscriptions):
-                self._detach(subscription)
+                self.memberships.detach(subscription)
             if topic.stage is Stage.LEAVING:
                 topic.left = topic.left or self.loop.create_future()
                 leaving.append(topic.left)
         if leaving and self.failure is None:
             await asyncio.wait(leaving, timeout=within_s * 0.8)
         if self.failure is None:
-            self.failure = NodeClosed(f"node {self.id} has been closed: open it again")
+            self.failure = self._closed_error()
         self._up.set()
         for topic in list(self.topics.values()):
-            if self._tracer is not None:
-                self._tracer.left(topic.name, NOBODY_ASKED_NS, time.time_ns())
+            if self.tracer is not None:
+                self.tracer.left(topic.name, NOBODY_ASKED_NS, time.time_ns())
             topic.fail(self.failure)
         await self.mesh.close(max(0.0, deadline_s - self.loop.time()))
-        if self._tracer is not None:
-            await self._tracer.close()
+        if self.tracer is not None:
+            await self.tracer.close()
         self._incarnations.close()

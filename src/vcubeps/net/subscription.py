@@ -102,8 +102,12 @@ class Subscription:
 
         `value` is bytes, or what the codec of the subscription takes.
         """
-        self.check_open()
-        payload = self._codec.encode(value)
+        if self.is_closed:
+            raise self._runtime.refused(self._closed())
+        try:
+            payload = self._codec.encode(value)
+        except Exception as error:
+            raise self._runtime.refused(self._codec.refusal(value, error)) from None
         flow = self._runtime.flow
         if not flow.may_publish(self._topic, payload):
             await flow.wait_to_publish(self, self._topic)
@@ -168,7 +172,7 @@ class Subscription:
         Where it takes longer than `close_within_s`, it goes on in the background. What has been delivered
         before can still be read. May be called again.
         """
-        await self._runtime.leave(self)
+        await self._runtime.memberships.leave(self)
 
     async def __aenter__(self) -> Subscription:
         return self
@@ -198,7 +202,7 @@ class Subscription:
         if self._slow == "disconnect" and (
             self.backlog > self.messages_max or self.backlog_bytes > self.bytes_max
         ):
-            self._runtime.disconnect(self)
+            self._runtime.memberships.give_up(self)
 
     def tell(self, event: Event) -> None:
         for listener in self._listeners:

@@ -107,10 +107,12 @@ class LocalTopic:
 
     def arrival(self, batch: Deliver, now_ns: int) -> tuple[int, int]:
         """When a batch that is delivered now had come, and its bytes."""
+        arrival = self._arrivals.pop((batch.source, batch.items[-1][0]), None)
+        if arrival is None:  # the application has left in between
+            return now_ns, 0
         self.pending -= len(batch.items)
-        came_ns, size = self._arrivals.pop((batch.source, batch.items[-1][0]), (now_ns, 0))
-        self._pending_bytes -= size
-        return came_ns, size
+        self._pending_bytes -= arrival[1]
+        return arrival
 
     def published(self, counter: int, size: int) -> None:
         self.sent.append(counter)
@@ -179,6 +181,11 @@ class LocalTopic:
         left, self.left = self.left, None
         if left is not None and not left.done():
             left.set_result(None)
+
+    def wake_joiners(self) -> None:
+        joined, self.joined = self.joined, None
+        if joined is not None and not joined.done():
+            joined.set_result(None)
 
     def wake_publishers(self) -> None:
         waiters, self.publish_waiters = self.publish_waiters, deque()
