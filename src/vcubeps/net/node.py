@@ -82,6 +82,14 @@ class Node:
         - `reads`: False for those who only publish: nothing is kept for them to read.
 
         It may be called more than once for a topic; every subscription gets all messages from then on.
+
+        >>> import asyncio, vcubeps
+        >>> async def main():
+        ...     async with vcubeps.LocalCluster(4) as cluster:
+        ...         room = await cluster[2].subscribe("room")
+        ...         return room.members
+        >>> asyncio.run(main())
+        (2,)
         """
         try:
             check_topic(topic)
@@ -140,6 +148,9 @@ def open_node(
     `cluster` is the cluster file (docs/reference/cluster-file.md), or its settings. `sock` may be a socket that
     listens already. Returns when the node listens and, if it has run before, the others have let it in again;
     `on_listening` is called before that.
+
+        async with vcubeps.open("cluster.toml", node=3) as node, node.subscribe("room") as room:
+            await room.publish(b"hello")
     """
     return Opening(lambda: _open(cluster, node, sock, on_listening))
 

@@ -17,13 +17,17 @@ STAMP_BYTES = 8
 """What the runtime puts before each payload: the time of publication."""
 
 
+PAYLOAD_BYTES_MAX = MAX_PAYLOAD_BYTES - STAMP_BYTES
+"""Largest payload that any cluster can allow."""
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds of what a node keeps and takes in; nothing is dropped at any of them, publishers wait."""
 
     payload_bytes_max: Annotated[
         int,
-        Meta(ge=1, le=MAX_PAYLOAD_BYTES - STAMP_BYTES, description="largest payload of one publication"),
-    ] = MAX_PAYLOAD_BYTES - STAMP_BYTES
+        Meta(ge=1, le=PAYLOAD_BYTES_MAX, description="largest payload of one publication"),
+    ] = PAYLOAD_BYTES_MAX
     batch_items_max: Annotated[
         int, Meta(ge=1, le=MAX_BATCH_ITEMS, description="most publications that leave as one batch")
     ] = MAX_BATCH_ITEMS

@@ -101,6 +101,15 @@ class Subscription:
         """Publish to all members. Returns once it is accepted; waits while the topic is under back-pressure.
 
         `value` is bytes, or what the codec of the subscription takes.
+
+        >>> import asyncio, vcubeps
+        >>> async def main():
+        ...     async with vcubeps.LocalCluster(2) as cluster, cluster[0].subscribe("room", codec="json") as room:
+        ...         receipt = await room.publish({"text": "hello"})
+        ...         await receipt.acknowledged()
+        ...         return receipt, (await room.receive()).value
+        >>> asyncio.run(main())
+        (Receipt(topic='room', source=0, counter=2), {'text': 'hello'})
         """
         if self.is_closed:
             raise self._runtime.refused(self._closed())
@@ -142,6 +151,15 @@ class Subscription:
         """All messages that wait, at least one, in order: the fast way to read.
 
         Raises `SubscriptionClosed` if there will be none.
+
+        >>> import asyncio, vcubeps
+        >>> async def main():
+        ...     async with vcubeps.LocalCluster(1) as cluster, cluster[0].subscribe("room") as room:
+        ...         for number in range(3):
+        ...             await room.publish(b"%d" % number)
+        ...         return [message.payload for message in await room.receive_batch()]
+        >>> asyncio.run(main())
+        [b'0', b'1', b'2']
         """
         while not self.backlog:
             self.check_open()
@@ -159,6 +177,15 @@ class Subscription:
         """What happens besides messages, from now on: `Joined`, `Left`, `Gap`, `Disconnected`.
 
         Ends with the subscription. Events that nobody reads are kept up to a few thousand, the newest ones.
+
+        >>> import asyncio, vcubeps
+        >>> async def main():
+        ...     async with vcubeps.LocalCluster(2) as cluster, cluster[0].subscribe("room") as room:
+        ...         events = room.events()
+        ...         async with cluster[1].subscribe("room"):
+        ...             return await anext(events), room.members
+        >>> asyncio.run(main())
+        (Joined(topic='room', node=1), (0, 1))
         """
         events = _Events()
         self._listeners.add(events)

@@ -154,7 +154,9 @@ class GatewayClient:
         if isinstance(error, TimeoutError):
             why = f"no answer within {_CONNECT_S:g} s"
         elif isinstance(error, aiohttp.ClientConnectorError):
-            why = os.strerror(error.os_error.errno) if error.os_error.errno else str(error.os_error)
+            number = error.os_error.errno or 0
+            # The errors of name resolution have negative numbers and texts of their own.
+            why = os.strerror(number) if number > 0 else error.os_error.strerror or str(error.os_error)
         return GatewayError(
             f"no gateway to be reached at {self.url}: {why}; check the address, and that its node runs"
         )
