@@ -98,8 +98,8 @@ def _workers_alive(page: int) -> int:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=10) as answer:
             return int(json.load(answer)["aliveworkers"])
-    except OSError:
-        return 0  # the master's page comes a little after the master
+    except (OSError, json.JSONDecodeError):
+        return 0  # the master's page comes a little after the master, and its parts one after the other
 
 
 def _answers(port: int) -> bool:

@@ -130,7 +130,7 @@ def test_a_value_that_the_codec_cannot_take_is_refused_and_publishes_nothing() -
     async def main() -> None:
         async with Live(1) as live:
             subscription = await live[0].subscribe("room", codec="json")
-            with pytest.raises(TypeError):
+            with pytest.raises(vcubeps.UsageError, match="object cannot be encoded as json"):
                 await subscription.publish(object())
             await subscription.publish(1)
             assert (await subscription.receive()).value == 1
