@@ -1,6 +1,7 @@
 """The client of a gateway, as the commands use it."""
 
 import asyncio
+import socket
 
 import pytest
 
@@ -159,3 +160,15 @@ def test_a_slow_reader_gets_everything_up_to_its_disconnection():
     heard = asyncio.run(main())
 
     assert heard[-1].waiting == 9
+
+
+def test_a_gateway_that_takes_connections_and_never_answers_is_given_up(monkeypatch) -> None:
+    monkeypatch.setattr("vcubeps.net.gateway.client._CONNECT_S", 0.2)
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            async with GatewayClient(f"127.0.0.1:{silent.getsockname()[1]}") as client:
+                with pytest.raises(GatewayError, match=r"no answer within 0\.2 s; check the address"):
+                    await anext(client.subscribe(["room"]))
+
+    asyncio.run(main())

@@ -24,6 +24,7 @@ _UNANSWERED_MAX = 1024
 """Publications of a stream that may be on their way; then `send` waits."""
 
 _CONNECT_S = 5.0
+"""For a connection, and again for a WebSocket on it: a process that hangs takes connections and never answers."""
 
 _Answer = TypeVar("_Answer")
 
@@ -120,7 +121,8 @@ class GatewayClient:
     @contextlib.asynccontextmanager
     async def _connected(self) -> AsyncIterator[aiohttp.ClientWebSocketResponse[Any]]:
         try:
-            socket = await self._opened.ws_connect(self.url + "/ws", max_msg_size=0)
+            async with asyncio.timeout(_CONNECT_S):
+                socket = await self._opened.ws_connect(self.url + "/ws", max_msg_size=0)
         except aiohttp.WSServerHandshakeError as error:
             raise GatewayError(
                 f"{self.url} did not open a WebSocket ({error.status}): check the address, and that the gateway has "
