@@ -416,7 +416,9 @@ def test_options_that_do_not_exist_are_refused_with_those_that_do() -> None:
                 await live[0].subscribe("room", codec="xml")  # type: ignore[arg-type]
             with pytest.raises(vcubeps.UsageError, match='slow is "wait" or "disconnect", got \'drop\''):
                 await live[0].subscribe("room", slow="drop")  # type: ignore[arg-type]
-            with pytest.raises(vcubeps.UsageError, match="queue_messages_max is 0: give at least 1"):
+            with pytest.raises(
+                vcubeps.UsageError, match="queue_messages_max is 0: give a whole number from 1 up"
+            ):
                 await live[0].subscribe("room", queue_messages_max=0)
 
     run(main())
