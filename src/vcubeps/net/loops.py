@@ -28,7 +28,7 @@ def keep_freed_memory() -> None:
     """Let freed memory be used again instead of giving it back to the system.
 
     By default glibc returns every buffer above 128 KiB at once; to get a new one, page by page, takes longer
-    than to encode a batch into it (docs/internals/runtime.md has the figures).
+    than to encode a batch into it.
     """
     with contextlib.suppress(OSError, AttributeError):  # another C library: then not
         mallopt = ctypes.CDLL(None).mallopt
