@@ -18,17 +18,11 @@ from pathlib import Path
 
 import pyspark
 
+from ports import free_port
 from vcubeps.spark.java import find_java
 
 SPARK_HOME = Path(pyspark.__file__).parent
 DEADLINE_SECONDS = 120
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @contextmanager

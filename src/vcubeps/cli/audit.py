@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vcubeps.cli.common import CommandError, Subparsers, integer
-from vcubeps.cli.spark_options import add_spark_options, session_for
+from vcubeps.cli.spark_options import add_spark_options, needs_spark, session_for
 
 if TYPE_CHECKING:
     from vcubeps.spark.audit import Audit
@@ -71,10 +71,7 @@ def run(args: argparse.Namespace) -> int:
         from vcubeps.spark import audit  # noqa: PLC0415
         from vcubeps.spark.audit import trace  # noqa: PLC0415
     except ImportError as error:
-        missing = (error.name or "pyspark").partition(".")[0]
-        raise CommandError(
-            f"the audit needs {missing}, which is not installed: pip install 'vcubeps[spark]'"
-        ) from None
+        raise needs_spark("the audit", error) from None
     is_local = _is_local(args, args.trace)
     try:
         if is_local:

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vcubeps.cli import interrupts
+from vcubeps.cli import node_processes
 from vcubeps.cli.common import CommandError, Subparsers, integer
-from vcubeps.cli.spark_options import add_spark_options, session_for
+from vcubeps.cli.spark_options import add_spark_options, needs_spark, session_for
 
 if TYPE_CHECKING:
     from vcubeps.cli.discussion import Part
@@ -60,17 +60,14 @@ def run(args: argparse.Namespace) -> int:
     try:
         from vcubeps.spark.audit import audit  # noqa: PLC0415 - the other commands need no Spark
     except ImportError as error:
-        missing = (error.name or "pyspark").partition(".")[0]
-        raise CommandError(
-            f"the demo needs {missing}, which is not installed: pip install 'vcubeps[spark]'"
-        ) from None
+        raise needs_spark("the demo", error) from None
     with _trace_directory(args.trace) as trace:
         _say(
             args,
             f"{args.nodes} node processes discuss for {args.seconds} s; some come later, some leave and come back",
         )
         started_s = time.monotonic()
-        parts = _discussed(args, trace)
+        parts = node_processes.run(_discuss(args, trace))
         _say(args, f"they have ended after {time.monotonic() - started_s:.0f} s; auditing the trace on Spark")
         with session_for(args) as session:
             result = audit(session, str(trace.absolute()))
@@ -81,16 +78,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(args, answer)
     return 0 if held else 1
-
-
-def _discussed(args: argparse.Namespace, trace: Path) -> list[Part]:
-    from vcubeps.net.cluster import WorkerFailed  # noqa: PLC0415
-
-    try:
-        return interrupts.run(_discuss(args, trace), end_within_s=None)
-    except WorkerFailed as failure:
-        print(failure, file=sys.stderr)
-        raise CommandError("a node process failed: see above") from None
 
 
 async def _discuss(args: argparse.Namespace, trace: Path) -> list[Part]:

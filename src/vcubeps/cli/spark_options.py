@@ -41,6 +41,12 @@ def add_spark_options(parser: Parser) -> None:
     group.add_argument("--ui", action="store_true", help="serve Spark's own pages at port 4040 meanwhile")
 
 
+def needs_spark(what: str, error: ImportError) -> CommandError:
+    """The refusal of a command without what it imports."""
+    missing = (error.name or "pyspark").partition(".")[0]
+    return CommandError(f"{what} needs {missing}, which is not installed: pip install 'vcubeps[spark]'")
+
+
 @contextmanager
 def session_for(args: argparse.Namespace, *, brief: bool = True) -> Iterator[SparkSession]:
     """The session that the arguments ask for; what goes wrong with Spark inside the block is said in one sentence."""

@@ -30,8 +30,6 @@ _TURNS_TO_APPEAR = 5
 _TELL_AGAIN_S, _TOLD_MAX = 60.0, 1000
 
 _SMALL_READ_BYTES = 4096
-_TELL_AT_ONCE_BYTES = 256 << 10
-"""The other side may be waiting for room."""
 
 
 class ListenError(OSError):
@@ -206,7 +204,7 @@ class Mesh:
     def owe_acknowledgement(self, link: Link) -> None:
         """Messages have arrived: the other side is told when they are many, or after a while."""
         self._owing[link] = None
-        if link.inbox.untold_bytes > _TELL_AT_ONCE_BYTES:
+        if link.inbox.owes():  # the other side may be waiting for room
             self.mark(link)
         if self._owing_timer is None:
             self._owing_timer = self.loop.call_later(self.timing.acknowledge_within_s, self._acknowledge)
