@@ -199,10 +199,10 @@ class Broadcasts:
         )
         recipients = {other: member.counter for other, member in topic.view.members.items()}
         local.emit(Started(topic.name, publication.items, barrier, tuple(recipients)))
-        if not topic.closing:
-            local.emit(Deliver(topic.name, local.me, publication.items, barrier))
         task = worker.current = Task(publication)
         self._tree.fan_out(task, recipients, local.dimension)
+        if not topic.closing:  # after the copies: others are farther away
+            local.emit(Deliver(topic.name, local.me, publication.items, barrier))
         self.try_finish(task)
 
     def _start_leave(self, worker: Worker) -> None:
@@ -292,8 +292,8 @@ class Broadcasts:
             local.clock = publication.stamp
         if len(copy.recipients) == 1:
             self._tree.send_ack(sender, copy.hop, publication, {}, False)
-        else:
-            self.try_finish(self._forward(sender, copy))
+        elif not (task := self._forward(sender, copy)).waiting:
+            self.try_finish(task)
         if topic is not None and (released := topic.receive(publication, copy.recipients[local.me])):
             self._release(released)
 
@@ -332,15 +332,14 @@ class Broadcasts:
         me = self._local.me
         if task is None:
             task = Task(copy.broadcast, sender, copy.hop)
-        rest = {other: mark for other, mark in copy.recipients.items() if other != me}
+        rest = copy.recipients.copy()
+        del rest[me]
         self._tree.fan_out(task, rest, cluster(me, sender) - 1)
         return task
 
     def on_ack(self, sender: int, ack: Ack) -> None:
-        if self._tree.complaint_about(sender, ack):
-            return  # only one kept while booting can get here; the others were refused on arrival
-        task = self._tree.acknowledged(ack)
-        if task is not None:
+        task = self._tree.acknowledged(sender, ack)
+        if task is not None and not task.waiting:
             self.try_finish(task)
 
     # -- for the survivors of a crash ----------------------------------------------------------

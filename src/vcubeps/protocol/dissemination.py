@@ -62,11 +62,14 @@ class _Outstanding:
 class Dissemination:
     """All broadcasts in progress at one node."""
 
-    __slots__ = ("_local", "_outstanding")
+    __slots__ = ("_local", "_outstanding", "_split")
 
     def __init__(self, local: LocalNode) -> None:
         self._local = local
         self._outstanding: dict[int, _Outstanding] = {}
+        self._split: dict[int, tuple[Recipients, list[Recipients]]] = {}
+        """Clusters 1…k → the recipients that lay in them last, and how they are shared out among the children.
+        A tree changes only with the members, so nearly every broadcast finds its own here."""
 
     def __len__(self) -> int:
         return len(self._outstanding)
@@ -88,20 +91,24 @@ class Dissemination:
         local = self._local
         if local.dead:
             recipients = self._living(task.broadcast, recipients)
-        for subtree in subtrees(local.me, recipients, clusters):
-            self._issue(task, {member: recipients[member] for member in subtree})
+        last = self._split.get(clusters)
+        if last is None or last[0] != recipients:
+            groups = subtrees(local.me, recipients, clusters)
+            last = recipients, [{member: recipients[member] for member in group} for group in groups]
+            self._split[clusters] = last
+        for subtree in last[1]:
+            self._issue(task, subtree)
 
     def _issue(self, task: Task, recipients: Recipients) -> None:
         """Send a copy that serves `recipients`, which are in the order of their cluster, to the first."""
         local = self._local
-        child = next(iter(recipients))
-        local.hops += 1
-        task.waiting.add(local.hops)
-        self._outstanding[local.hops] = _Outstanding(task, child, recipients)
-        target = addressed_incarnation(task.broadcast, recipients[child])
-        local.send(
-            child, Copy(local.incarnation, target, local.hops, task.broadcast, recipients, local.fresh)
-        )
+        child, mark = next(iter(recipients.items()))
+        local.hops = hop = local.hops + 1
+        task.waiting.add(hop)
+        self._outstanding[hop] = _Outstanding(task, child, recipients)
+        broadcast = task.broadcast
+        target = addressed_incarnation(broadcast, mark)
+        local.send(child, Copy(local.incarnation, target, hop, broadcast, recipients, local.fresh))
 
     def _living(self, broadcast: Broadcast, recipients: Recipients) -> Recipients:
         dead = self._local.dead
@@ -111,16 +118,18 @@ class Dissemination:
             if addressed_incarnation(broadcast, mark) > dead.get(member, -1)
         }
 
-    def acknowledged(self, ack: Ack) -> Task | None:
+    def acknowledged(self, sender: int, ack: Ack) -> Task | None:
         """The task that the acknowledged hop belongs to; None if nobody waits for it any more."""
-        copy = self._outstanding.pop(ack.hop, None)
-        if copy is None:
-            return None
+        copy = self._outstanding.get(ack.hop)
+        if copy is None or copy.child != sender or (ack.reports and self.complaint_about(sender, ack)):
+            return None  # only one kept while booting can be wrong here; the others were refused on arrival
+        del self._outstanding[ack.hop]
         task = copy.task
         task.waiting.discard(ack.hop)
         if ack.reports:
             task.reports.update(ack.reports)
-        task.repaired = task.repaired or ack.repaired
+        if ack.repaired:
+            task.repaired = True
         return task
 
     def repair(self) -> list[Task]:
@@ -163,7 +172,6 @@ class Dissemination:
             # A joiner must learn of every crash, and so must whoever forwards what the dead sent.
             if type(broadcast) is Subscription or local.is_of_the_dead(broadcast.source, broadcast.counter):
                 dead = dict(local.dead)
-        local.send(
-            parent,
-            Ack(local.incarnation, local.known.get(parent, 0), hop, reports, repaired, dead, local.clock),
-        )
+        target = local.known.get(parent, 0)
+        ack = Ack(local.incarnation, target, hop, reports, repaired, dead, local.clock)
+        local.send(parent, ack)

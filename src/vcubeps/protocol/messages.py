@@ -27,7 +27,7 @@ def incarnation_of(counter: int) -> int:
     return counter // COUNTERS_PER_INCARNATION
 
 
-class Subscription(msgspec.Struct, frozen=True, array_like=True, tag="SUB"):
+class Subscription(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="SUB"):
     """SUB: `source` asks every node to take it into `topic`; ⟨source, counter⟩ identifies the subscription."""
 
     source: int
@@ -35,7 +35,7 @@ class Subscription(msgspec.Struct, frozen=True, array_like=True, tag="SUB"):
     counter: int
 
 
-class Publication(msgspec.Struct, frozen=True, array_like=True, tag="PUB"):
+class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="PUB"):
     """PUB: a batch of publications that share one tree walk, one barrier and one acknowledgement."""
 
     source: int
@@ -56,7 +56,7 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, tag="PUB"):
         return (self.counter,) if len(self.items) == 1 else tuple([counter for counter, _ in self.items])
 
 
-class Unsubscription(msgspec.Struct, frozen=True, array_like=True, tag="UNS"):
+class Unsubscription(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="UNS"):
     """UNS: `source` leaves; takes effect at each member in causal order, like a publication."""
 
     source: int
@@ -77,7 +77,7 @@ def addressed_incarnation(broadcast: Broadcast, mark: int) -> int:
     return mark if type(broadcast) is Subscription else incarnation_of(mark)
 
 
-class Report(msgspec.Struct, frozen=True, array_like=True):
+class Report(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one node tells a joiner about itself, inside an acknowledgement of its SUB."""
 
     counter: int
@@ -87,14 +87,14 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     is_member: bool
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True):
+class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Every message says which incarnation sent it and which one it is meant for."""
 
     origin: int
     target: int
 
 
-class Copy(Message, frozen=True, array_like=True, tag="COPY"):
+class Copy(Message, frozen=True, array_like=True, gc=False, tag="COPY"):
     """A broadcast on one edge of its tree."""
 
     hop: int
@@ -106,7 +106,7 @@ class Copy(Message, frozen=True, array_like=True, tag="COPY"):
     """Crashes that the sender knows and that are not final at it."""
 
 
-class Ack(Message, frozen=True, array_like=True, tag="ACK"):
+class Ack(Message, frozen=True, array_like=True, gc=False, tag="ACK"):
     """The copy `hop` has been received by every recipient it was to serve."""
 
     hop: int
@@ -118,7 +118,7 @@ class Ack(Message, frozen=True, array_like=True, tag="ACK"):
     clock: int
 
 
-class Flush(Message, frozen=True, array_like=True, tag="FLUSH"):
+class Flush(Message, frozen=True, array_like=True, gc=False, tag="FLUSH"):
     """Sent to everyone alive by whoever learns of a crash: what I hold of the dead, and where I stand."""
 
     sequence: int
@@ -131,13 +131,13 @@ class Flush(Message, frozen=True, array_like=True, tag="FLUSH"):
     """Topic → (counter of my subscription, counter of my last publication or 0)."""
 
 
-class Hello(Message, frozen=True, array_like=True, tag="HELLO"):
+class Hello(Message, frozen=True, array_like=True, gc=False, tag="HELLO"):
     """A recovered node asks to be let in, and whether the receiver knows all that it knows of."""
 
     known: Incarnations
 
 
-class Welcome(Message, frozen=True, array_like=True, tag="WELCOME"):
+class Welcome(Message, frozen=True, array_like=True, gc=False, tag="WELCOME"):
     """Answer to Hello."""
 
     dead: Incarnations
@@ -147,7 +147,7 @@ class Welcome(Message, frozen=True, array_like=True, tag="WELCOME"):
     """The sender had declared the previous incarnation dead, has finished with it, and now lets this one in."""
 
 
-class Fence(Message, frozen=True, array_like=True, tag="FENCE"):
+class Fence(Message, frozen=True, array_like=True, gc=False, tag="FENCE"):
     """Incarnation `incarnation` of the receiver has been declared crashed; it must start again as a new one."""
 
     incarnation: int

@@ -16,25 +16,25 @@ Item: TypeAlias = tuple[int, bytes]
 """One publication inside a batch: its counter and its payload."""
 
 
-class Output(msgspec.Struct, frozen=True):
+class Output(msgspec.Struct, frozen=True, gc=False):
     """Base of all outputs."""
 
 
-class Send(Output, frozen=True):
+class Send(Output, frozen=True, gc=False):
     """Hand `message` to the link towards `destination`."""
 
     destination: int
     message: object
 
 
-class Accepted(Output, frozen=True):
+class Accepted(Output, frozen=True, gc=False):
     """Answer to `publish`: the publication has this counter; its broadcast starts now or after the one under way."""
 
     topic: str
     counter: int
 
 
-class Started(Output, frozen=True):
+class Started(Output, frozen=True, gc=False):
     """The broadcast of a batch of own publications begins: this is the moment of publication.
 
     `items` are its publications in order; `barrier` is what the first depends on, each later
@@ -48,22 +48,31 @@ class Started(Output, frozen=True):
     recipients: tuple[int, ...]
 
 
-class Acknowledged(Output, frozen=True):
+class Acknowledged(Output, frozen=True, gc=False):
     """Own publications on `topic` up to and including `counter` have been received by every recipient."""
 
     topic: str
     counter: int
 
 
-class Received(Output, frozen=True):
+class Received(Output, frozen=True, gc=False):
     """A batch of `source` has arrived (reception in the paper's sense); `counters` are its publications' in order."""
 
     topic: str
     source: int
     counters: tuple[int, ...]
 
+    def is_followed_by(self, output: Output) -> bool:
+        """Whether `output`, the next one, delivers this batch: it has not had to wait for others."""
+        return (
+            type(output) is Deliver
+            and output.source == self.source
+            and output.items[-1][0] == self.counters[-1]
+            and output.topic == self.topic
+        )
 
-class Deliver(Output, frozen=True):
+
+class Deliver(Output, frozen=True, gc=False):
     """Give these publications of `source` to the application, in this order.
 
     `after` is the causal barrier of the first; each later one comes after the one before it.
@@ -75,40 +84,40 @@ class Deliver(Output, frozen=True):
     after: Barrier
 
 
-class Subscribed(Output, frozen=True):
+class Subscribed(Output, frozen=True, gc=False):
     """The subscription is in effect everywhere; `counter` identifies it."""
 
     topic: str
     counter: int
 
 
-class Unsubscribed(Output, frozen=True):
+class Unsubscribed(Output, frozen=True, gc=False):
     """Every member has taken note that this node left."""
 
     topic: str
 
 
-class MemberJoined(Output, frozen=True):
+class MemberJoined(Output, frozen=True, gc=False):
     """`node` is a member of `topic` from now on, as this node sees it."""
 
     topic: str
     node: int
 
 
-class MemberLeft(Output, frozen=True):
+class MemberLeft(Output, frozen=True, gc=False):
     """`node` is no longer a member of `topic`, as this node sees it."""
 
     topic: str
     node: int
 
 
-class Up(Output, frozen=True):
+class Up(Output, frozen=True, gc=False):
     """A recovered node has been admitted by the others and may subscribe."""
 
     incarnation: int
 
 
-class Restarted(Output, frozen=True):
+class Restarted(Output, frozen=True, gc=False):
     """This node was declared crashed and starts again as `incarnation`; its subscriptions to `topics` are gone.
 
     The shell stores the incarnation before it carries out any later output.

@@ -147,7 +147,9 @@ class Peer:
             self._apply(sender, sound)
         except Fenced:
             self._restart()
-        return self._take_outputs()
+        local = self._local
+        outputs, local.outputs = local.outputs, []
+        return outputs
 
     def suspect(self, node: int, incarnation: int) -> list[Output]:
         """The failure detector reports that `incarnation` of `node`, the newest it knows, has crashed.

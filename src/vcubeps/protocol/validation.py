@@ -125,27 +125,35 @@ def _check_publication(local: LocalNode, sender: int, publication: Publication) 
         raise ProtocolViolation(
             sender, f"a batch of {len(items)} items that does not end with its counter {publication.counter}"
         )
+    if len(items) == 1:  # nearly always where little is published at a time
+        size = largest = len(items[0][1])
+    else:
+        size, largest = _check_batch(sender, publication)
+    if largest > MAX_PAYLOAD_BYTES:
+        raise ProtocolViolation(sender, f"a payload of {largest} bytes; the limit is {MAX_PAYLOAD_BYTES}")
+    if size > MAX_BATCH_BYTES:
+        raise ProtocolViolation(sender, f"a batch of {size} bytes; the limit is {MAX_BATCH_BYTES}")
+    if publication.barrier:
+        _check_barrier(local, sender, publication.source, items[0][0], publication.barrier)
+    if not 0 <= publication.stamp <= MAX_STAMP:
+        _check_time(sender, publication.stamp)
+
+
+def _check_batch(sender: int, publication: Publication) -> tuple[int, int]:
+    """Bytes of all items, and of the largest."""
     # Whole columns at a time: this runs for every publication that arrives.
+    items = publication.items
     counters = [counter for counter, _ in items]
-    if counters[0] < 1 or (
-        len(counters) > 1
-        and (
-            not all(map(operator.lt, counters, counters[1:]))
-            or incarnation_of(counters[0]) != incarnation_of(publication.counter)
-        )
+    if (
+        counters[0] < 1
+        or not all(map(operator.lt, counters, counters[1:]))
+        or incarnation_of(counters[0]) != incarnation_of(publication.counter)
     ):
         raise ProtocolViolation(
             sender, f"a batch with counters {_brief_list(counters)}; they must ascend within one incarnation"
         )
     sizes = [len(payload) for _, payload in items]
-    if max(sizes) > MAX_PAYLOAD_BYTES:
-        raise ProtocolViolation(sender, f"a payload of {max(sizes)} bytes; the limit is {MAX_PAYLOAD_BYTES}")
-    if sum(sizes) > MAX_BATCH_BYTES:
-        raise ProtocolViolation(sender, f"a batch of {sum(sizes)} bytes; the limit is {MAX_BATCH_BYTES}")
-    if publication.barrier:
-        _check_barrier(local, sender, publication.source, items[0][0], publication.barrier)
-    if not 0 <= publication.stamp <= MAX_STAMP:
-        _check_time(sender, publication.stamp)
+    return sum(sizes), max(sizes)
 
 
 def _check_barrier(local: LocalNode, sender: int, source: int, counter: int, barrier: dict[int, int]) -> None:
