@@ -25,6 +25,9 @@ class AsyncioMember(ABC):
 
     def __init__(self, place: Place) -> None:
         self.place = place
+        self.deliver: Callable[[Sequence[bytes]], None] | None = None
+        """Set where latency counts: a library that calls back in the loop then gives this at once what comes, as the
+        callback is the application; else `receive_batch` hands over batches, which costs less."""
 
     @abstractmethod
     async def open(self) -> None:
@@ -36,7 +39,7 @@ class AsyncioMember(ABC):
 
     @abstractmethod
     async def receive_batch(self) -> Sequence[bytes]:
-        """All payloads that are there; when there are none, wait for the first."""
+        """All payloads that are there; when there are none, or `deliver` is given them, wait."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -44,6 +47,8 @@ class AsyncioMember(ABC):
 
     def run(self, session: Session, report: Callable[[Report], None]) -> None:
         """Take part in a run from the first hello to the end."""
+        if session.timed:
+            self.deliver = session.take
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(self._run(session, report))
 

@@ -27,6 +27,9 @@ class Member(AsyncioMember):
         await self._connection.subscribe(TOPIC, cb=self._note)
 
     async def _note(self, message: Msg) -> None:
+        if self.deliver is not None:
+            self.deliver([message.data])
+            return
         self._arrived.append(message.data)
         self._some.set()
 

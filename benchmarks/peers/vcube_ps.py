@@ -25,7 +25,13 @@ class Member(AsyncioMember):
         )
         me = self.place.me
         self._node = await start_node(settings, me, VolatileIncarnation(me), None, None)
-        self._subscription = await self._node.subscribe(TOPIC)
+        deliver = self.deliver
+        self._subscription = await self._node.subscribe(
+            TOPIC,
+            on_message=(lambda message: deliver([message.payload]) if message.source != me else None)
+            if deliver
+            else None,
+        )
 
     async def publish(self, payload: bytes) -> None:
         await self._subscription.publish(payload)

@@ -197,6 +197,67 @@ def test_two_subscriptions_of_one_node_each_get_everything_from_then_on() -> Non
     run(main())
 
 
+def test_a_function_is_called_with_every_message_in_causal_order_and_nothing_is_kept_to_be_read() -> None:
+    async def main() -> None:
+        async with Live(4) as live:
+            called: list[vcubeps.Message] = []
+            quiet = await live[3].subscribe(
+                "room", codec="json", on_message=called.append, queue_messages_max=1
+            )
+            reader = await live[3].subscribe("room", codec="json")
+            one, two = [await live[node].subscribe("room", codec="json") for node in (1, 2)]
+            for number in range(20):
+                await one.publish({"question": number})
+                await two.receive()
+                await (await two.publish({"answer": number})).acknowledged()
+                await two.receive()  # its own
+                await one.receive_batch()
+            expected = [{kind: number} for number in range(20) for kind in ("question", "answer")]
+            assert [message.value for message in called] == expected
+            assert [(await reader.receive()).value for _ in expected] == expected
+            assert quiet.backlog == 0
+
+    run(main())
+
+
+def test_what_a_called_function_raises_is_reported_and_the_next_message_comes() -> None:
+    async def main() -> None:
+        async with Live(2) as live:
+            problems: list[tuple[str, str]] = []
+            asyncio.get_running_loop().set_exception_handler(
+                lambda _, context: problems.append((context["message"], repr(context["exception"])))
+            )
+            called: list[bytes] = []
+
+            def picky(message: vcubeps.Message) -> None:
+                called.append(message.payload)
+                if message.payload == b"bad":
+                    raise LookupError("bad")
+
+            await live[1].subscribe("room", on_message=picky)
+            room = await live[0].subscribe("room", reads=False)
+            for payload in (b"bad", b"good"):
+                await (await room.publish(payload)).acknowledged()
+            assert called == [b"bad", b"good"]
+            [(message, error)] = problems
+            assert "on_message of node 1's subscription to 'room' failed" in message
+            assert error == "LookupError('bad')"
+
+    run(main())
+
+
+@pytest.mark.parametrize("on_message", [asyncio.sleep, 7])
+def test_what_cannot_be_called_with_a_message_is_refused(on_message: object) -> None:
+    async def main() -> None:
+        async with Live(1) as live:
+            with pytest.raises(
+                vcubeps.UsageError, match="on_message is a plain function of one message, got"
+            ):
+                live[0].subscribe("room", on_message=on_message)  # type: ignore[arg-type]
+
+    run(main())
+
+
 def test_what_was_delivered_before_leaving_can_be_read_afterwards() -> None:
     async def main() -> None:
         async with Live(2) as live:

@@ -14,7 +14,7 @@ import pytest
 
 import vcubeps
 from net.live import FAST, Live, Member, run, until
-from vcubeps.net.frames import PROTOCOL_VERSION, FrameReader, Kind, frame, header
+from vcubeps.net.frames import PROTOCOL_VERSION, FrameReader, Kind, frame, pack_header
 from vcubeps.net.handshake import Identity, Refusal, read_refusal
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.mesh import ListenError
@@ -45,7 +45,7 @@ class Stranger:
     async def frames(self) -> AsyncIterator[tuple[int, int, bytes]]:
         with contextlib.suppress(OSError):
             while data := await self._reader.read(4096):
-                room = self._frames.room()
+                room = self._frames.room
                 room[: len(data)] = data
                 for kind, number, body in self._frames.received(len(data)):
                     yield kind, number, bytes(body)
@@ -90,7 +90,7 @@ async def still_serves(members: list[Member]) -> None:
     [
         (b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", "malformed", "it sent a frame of kind 47, which does not exist"),
         (frame(77), "malformed", "it sent a frame of kind 77, which does not exist"),
-        (header(Kind.GREETING, 0, 5000), "malformed", "it sent a frame of 5000 bytes, the limit is 4096"),
+        (pack_header(5000, Kind.GREETING, 0), "malformed", "it sent a frame of 5000 bytes, the limit is 4096"),
         (frame(Kind.MESSAGE, 1, b"x"), "malformed", "it sent a frame of kind MESSAGE out of place"),
         (frame(Kind.RECEIVED, 1), "malformed", "it sent a frame of kind RECEIVED out of place"),
         (frame(Kind.PART, 1), "malformed", "it sent a frame of kind PART out of place"),
@@ -174,7 +174,7 @@ def wrong_counter() -> bytes:
     ("sent", "reason"),
     [
         (frame(99), "it sent a frame of kind 99, which does not exist"),
-        (header(Kind.MESSAGE, 1, 1 << 30), "it sent a frame of 1073741824 bytes, the limit is"),
+        (pack_header(1 << 30, Kind.MESSAGE, 1), "it sent a frame of 1073741824 bytes, the limit is"),
         (frame(Kind.GREETING, 0, b""), "it sent a frame of kind GREETING out of place"),
         (frame(Kind.MESSAGE, 1, b""), "it sent a message that cannot be read"),
         (frame(Kind.MESSAGE, 1, b"\xff" * 50), "it sent a message that cannot be read"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcubeps.net.frames import HEADER_BYTES, FrameError, FrameReader, Kind, frame, header
+from vcubeps.net.frames import HEADER_BYTES, FrameError, FrameReader, Kind, frame, pack_header
 
 BYTES_MAX = 300_000
 
@@ -20,7 +20,7 @@ def feed(reader: FrameReader, data: bytes) -> list[tuple[int, int, bytes]]:
     """As a transport does: into the room that there is, as often as it takes."""
     read = []
     while data:
-        room = reader.room()
+        room = reader.room
         count = min(len(room), len(data))
         assert count > 0
         room[:count] = data[:count]
@@ -44,6 +44,31 @@ def test_a_stream_cut_at_any_bytes_gives_the_frames_that_were_written(
     assert read == [(int(kind), number, body) for kind, number, body in written]
 
 
+@given(st.lists(frames, min_size=1, max_size=3), st.integers(0, 40), st.integers(20, 1000))
+def test_a_message_that_comes_alone_is_known_without_looking_for_others(
+    written: list[tuple[Kind, int, bytes]], cut: int, bytes_max: int
+) -> None:
+    stream = b"".join(frame(*each) for each in written)[: -cut or None]
+    reader = FrameReader(bytes_max)
+    count = min(len(reader.room), len(stream))
+    reader.room[:count] = stream[:count]
+
+    sole = reader.sole_message(count)
+
+    kind, number, body = written[0]
+    is_sole = stream == frame(*written[0]) and kind == Kind.MESSAGE and len(body) <= bytes_max
+    assert (sole is not None) == is_sole
+    if sole is not None:
+        assert (sole[0], bytes(sole[1])) == (number, body)
+
+
+def test_a_message_after_the_beginning_of_another_is_not_alone() -> None:
+    reader, message = FrameReader(100), frame(Kind.MESSAGE, 1, b"x" * 50)
+    assert feed(reader, message[:20]) == []
+    reader.room[: len(message)] = message
+    assert reader.sole_message(len(message)) is None
+
+
 @pytest.mark.parametrize("chunk_bytes", [1, 2, HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1, 1000])
 def test_frames_that_come_byte_by_byte_are_whole(chunk_bytes: int) -> None:
     written = [(3, 1, b""), (4, 2, b"x" * 700), (3, 3, b"y" * 20_000)]
@@ -61,13 +86,13 @@ def test_a_large_frame_does_not_leave_a_large_buffer_behind() -> None:
     reader = FrameReader(64 << 20)
     feed(reader, frame(Kind.MESSAGE, 1, b"x" * (8 << 20)))
     feed(reader, frame(Kind.MESSAGE, 2, b"y"))
-    assert len(reader.room()) <= FrameReader.USUAL_BYTES
+    assert len(reader.room) <= FrameReader.USUAL_BYTES
 
 
 def test_a_kind_that_does_not_exist_is_refused_after_the_frames_before_it() -> None:
     reader = FrameReader(100)
     stream = frame(Kind.MESSAGE, 1, b"good") + frame(200, 2, b"bad")
-    reader.room()[: len(stream)] = stream
+    reader.room[: len(stream)] = stream
     read = reader.received(len(stream))
     assert bytes(next(read)[2]) == b"good"
     with pytest.raises(FrameError, match="a frame of kind 200, which does not exist"):
@@ -76,7 +101,7 @@ def test_a_kind_that_does_not_exist_is_refused_after_the_frames_before_it() -> N
 
 def test_a_frame_over_the_limit_is_refused_by_its_header_alone() -> None:
     with pytest.raises(FrameError, match="a frame of 101 bytes, the limit is 100"):
-        feed(FrameReader(100), header(Kind.MESSAGE, 1, 101))
+        feed(FrameReader(100), pack_header(101, Kind.MESSAGE, 1))
 
 
 def test_a_frame_of_exactly_the_limit_is_taken() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from typing import TYPE_CHECKING, cast
 
@@ -28,6 +29,9 @@ _WRITE_BUFFER_BYTES = 1 << 20
 _GATHERED_BYTES = 32 << 10
 """Up to here parts are joined before they are written; beyond, the copy costs more than it saves."""
 
+_WRITES_TO_SOCKETS = os.name == "posix"
+"""Whether the number of a socket is that of a file."""
+
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 """A host that vanished is noticed within half a minute although nothing is sent to it."""
 
@@ -37,6 +41,7 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_deadline",
+        "_fd",
         "_mesh",
         "_reader",
         "_transport",
@@ -69,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         sock = self._transport.get_extra_info("socket")
+        self._fd = sock.fileno()
         # asyncio leaves this out where a socket was made without naming its protocol; writes are gathered here.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -85,33 +91,16 @@ class Connection(asyncio.BufferedProtocol):
             self.dialled.greet(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._reader.room()
+        return self._reader.room
 
     def buffer_updated(self, nbytes: int) -> None:
         self._mesh.reading_bytes = nbytes
         try:
-            for kind, number, body in self._reader.received(nbytes):
-                if kind == MESSAGE and self.link is not None:
-                    self.link.on_message(number, body)
-                elif kind == RECEIVED and self.link is not None:
-                    self.link.on_received(number)
-                elif kind == PART and self.link is not None:
-                    self.link.on_part(number, body)
-                elif kind == Kind.REFUSAL:
-                    self._on_refusal(read_refusal(body))
-                    return
-                elif kind == Kind.GOODBYE and self.link is not None:
-                    self.link.on_goodbye(number)
-                    return
-                elif kind == Kind.GREETING and self.link is None:
-                    self._on_greeting(body)
-                elif self._mesh.is_closed:
-                    if kind == Kind.GOODBYE:
-                        self.abort()  # both have said it
-                else:
-                    raise FrameError(f"a frame of kind {Kind(kind).name} out of place")
-                if self._transport.is_closing():
-                    return
+            link, message = self.link, self._reader.sole_message(nbytes)
+            if message is not None and link is not None:
+                link.on_message(*message)
+            else:
+                self._on_frames(nbytes)
         except Refused as refused:
             self.refuse(refused.refusal)
         except ProtocolViolation as violation:
@@ -146,13 +135,27 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def write_all(self, parts: list[bytes | memoryview], size: int) -> None:
-        """`parts`, `size` bytes in all, with one call."""
-        if self._transport.is_closing():
-            return  # the link is about to hear of it, and has kept them
-        if size > _GATHERED_BYTES:
+        """`parts`, `size` bytes in all or a little more, with one call."""
+        if size <= _GATHERED_BYTES:
+            self.write_now(b"".join(parts))
+        elif not self._transport.is_closing():
             self._transport.writelines(parts)
-        else:
-            self._transport.write(b"".join(parts))
+
+    def write_now(self, data: bytes) -> None:
+        """Straight to the socket if nothing waits before it: uvloop's transport would keep it until all that has
+        arrived in this turn has been handled, and others wait for it."""
+        transport = self._transport
+        if transport.is_closing():
+            return  # the link is about to hear of it, and has kept what it sends
+        if _WRITES_TO_SOCKETS and not transport.get_write_buffer_size():
+            try:
+                sent = os.write(self._fd, data)
+            except OSError:  # it is full, or broken, which the transport finds out by itself
+                sent = 0
+            if sent == len(data):
+                return
+            data = data[sent:]
+        transport.write(data)
 
     def refuse(self, refusal: Refusal) -> None:
         """Tell the other side why, and end."""
@@ -195,6 +198,30 @@ class Connection(asyncio.BufferedProtocol):
         link, self.link = self.link, None
         if link is not None:
             link.on_lost(self)
+
+    def _on_frames(self, nbytes: int) -> None:
+        for kind, number, body in self._reader.received(nbytes):
+            if kind == MESSAGE and self.link is not None:
+                self.link.on_message(number, body)
+            elif kind == RECEIVED and self.link is not None:
+                self.link.on_received(number)
+            elif kind == PART and self.link is not None:
+                self.link.on_part(number, body)
+            elif kind == Kind.REFUSAL:
+                self._on_refusal(read_refusal(body))
+                return
+            elif kind == Kind.GOODBYE and self.link is not None:
+                self.link.on_goodbye(number)
+                return
+            elif kind == Kind.GREETING and self.link is None:
+                self._on_greeting(body)
+            elif self._mesh.is_closed:
+                if kind == Kind.GOODBYE:
+                    self.abort()  # both have said it
+            else:
+                raise FrameError(f"a frame of kind {Kind(kind).name} out of place")
+            if self._transport.is_closing():
+                return
 
     def _on_greeting(self, body: memoryview) -> None:
         greeting = self._mesh.identity.check(body)

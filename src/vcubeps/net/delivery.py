@@ -10,14 +10,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from vcubeps.net.frames import HEADER_BYTES, KIND_AT, MESSAGE, PART, header
+from vcubeps.net.frames import HEADER_BYTES, KIND_AT, MESSAGE, PART, pack_header
 
 MESSAGE_BYTES_MAX = 1 << 30
 """Of a message that comes in parts."""
 
 
-_TELL_MESSAGES, _TELL_BYTES = 128, 256 << 10
+TELL_BYTES = 256 << 10
 """So much may arrive before the other side is told; less is told after a while. It keeps what it has not been told."""
+
+_MESSAGE_BYTES = 2 << 10
+"""What a message weighs in that besides its body."""
 
 
 class DeliveryError(ValueError):
@@ -32,10 +35,10 @@ class Outbox:
     The bodies of a message in parts are views of the whole.
     """
 
-    __slots__ = ("_bytes_max", "_kept", "_sent", "first", "last", "resent", "size", "unsent_size")
+    __slots__ = ("_kept", "_sent", "bytes_max", "first", "last", "resent", "size", "unsent_size")
 
     def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         """Of one frame's body; a message that is larger leaves in parts."""
         self._kept: deque[tuple[int, bytes, bytes | memoryview]] = deque()
         """Incarnation that the message is meant for, header, body."""
@@ -52,19 +55,30 @@ class Outbox:
 
     def append(self, target: int, body: bytes | memoryview, kind: int = MESSAGE) -> None:
         size = len(body)
-        if size > self._bytes_max:
+        if size > self.bytes_max:
             body = self._append_parts(target, memoryview(body))
             size = len(body)
         self.last += 1
-        self._kept.append((target, header(kind, self.last, size), body))
+        self._kept.append((target, pack_header(size, kind, self.last), body))
         self.size += HEADER_BYTES + size
         self.unsent_size += HEADER_BYTES + size
 
+    def append_sent(self, target: int, body: bytes) -> bytes:
+        """The frame of a message that the present connection is given at once: nothing is unsent before it, and it
+        is not larger than a frame."""
+        self.last += 1
+        head = pack_header(len(body), MESSAGE, self.last)
+        self._kept.append((target, head, body))
+        self._sent += 1
+        data = head + body
+        self.size += len(data)
+        return data
+
     def _append_parts(self, target: int, body: memoryview) -> memoryview:
         """All parts but the last, which is returned."""
-        while len(body) > self._bytes_max:
-            self.append(target, body[: self._bytes_max], PART)
-            body = body[self._bytes_max :]
+        while len(body) > self.bytes_max:
+            self.append(target, body[: self.bytes_max], PART)
+            body = body[self.bytes_max :]
         return body
 
     def take_unsent(self) -> list[bytes | memoryview]:
@@ -131,7 +145,7 @@ class Inbox:
         self.told = 0
         """What the other side has been told of that."""
         self.untold_bytes = 0
-        """Of the messages in between."""
+        """What the messages in between weigh."""
         self.duplicates = 0
         self.parts: list[bytes] = []
         """Of the message that is under way."""
@@ -141,16 +155,12 @@ class Inbox:
         """Whether message `number` of `size` bytes, just arrived, has not been seen before."""
         if number == self.last + 1:
             self.last = number
-            self.untold_bytes += size
+            self.untold_bytes += _MESSAGE_BYTES + size
             return True
         if number <= self.last:
             self.duplicates += 1
             return False
         raise DeliveryError(f"message {number} where {self.last + 1} should follow")
-
-    def owes(self) -> bool:
-        """Whether the other side should be told of what has come without waiting longer."""
-        return self.last - self.told >= _TELL_MESSAGES or self.untold_bytes >= _TELL_BYTES
 
     def tell(self) -> int:
         """What the other side is told now."""

@@ -16,6 +16,9 @@ PROTOCOL_VERSION = 1
 
 _HEADER = struct.Struct(">IBQ")
 HEADER_BYTES = _HEADER.size
+pack_header = _HEADER.pack
+"""What comes before a body, given its bytes, kind and number."""
+_unpack_header = _HEADER.unpack_from
 KIND_AT = 4
 """Where a header has the kind."""
 
@@ -48,17 +51,12 @@ class FrameError(ValueError):
     """The bytes are no frames of this protocol."""
 
 
-def header(kind: int, number: int, size: int) -> bytes:
-    """What comes before a body of `size` bytes."""
-    return _HEADER.pack(size, kind, number)
-
-
 def frame(kind: int, number: int = 0, body: bytes = b"") -> bytes:
     """
     >>> frame(Kind.RECEIVED, 7).hex()
     '00000000040000000000000007'
     """
-    return _HEADER.pack(len(body), kind, number) + body
+    return pack_header(len(body), kind, number) + body
 
 
 class FrameReader:
@@ -67,10 +65,10 @@ class FrameReader:
     Nothing is copied, and large buffers are kept while they are needed: allocating one for every frame costs
     more than all that is done with it.
 
-    Invariant: `_buffer[:_filled]` is the beginning of a frame that is not whole yet.
+    Invariants: `_buffer[:_filled]` is the beginning of a frame that is not whole yet, `room` the rest of it.
     """
 
-    __slots__ = ("_buffer", "_filled", "bytes_max")
+    __slots__ = ("_buffer", "_filled", "bytes_max", "room")
 
     USUAL_BYTES = 256 << 10
 
@@ -79,10 +77,19 @@ class FrameReader:
         """Of one frame's body."""
         self._buffer = memoryview(bytearray(8 << 10))
         self._filled = 0
-
-    def room(self) -> memoryview:
+        self.room = self._buffer
         """Where the next bytes of the stream go; never empty. Then tell `received` how many there were."""
-        return self._buffer[self._filled :]
+
+    def sole_message(self, count: int) -> tuple[int, memoryview] | None:
+        """Number and body, if `count` more bytes are just one whole MESSAGE: nearly always while little arrives at a
+        time. None if they are not, and it is up to `received` to tell what they are."""
+        buffer = self._buffer
+        if self._filled or not HEADER_BYTES <= count < len(buffer) <= self.USUAL_BYTES:
+            return None
+        size, kind, number = _unpack_header(buffer)
+        if kind != MESSAGE or size != count - HEADER_BYTES or size > self.bytes_max:
+            return None
+        return number, buffer[HEADER_BYTES:count]
 
     def received(self, count: int) -> Iterator[Frame]:
         """The frames that `count` more bytes complete. Raises FrameError where the stream goes wrong, after those
@@ -90,7 +97,7 @@ class FrameReader:
         buffer, start, end = self._buffer, 0, self._filled + count
         needed = HEADER_BYTES
         while end - start >= HEADER_BYTES:
-            size, kind, number = _HEADER.unpack_from(buffer, start)
+            size, kind, number = _unpack_header(buffer, start)
             if kind not in _KINDS:
                 raise FrameError(f"a frame of kind {kind}, which does not exist")
             if size > self.bytes_max:
@@ -103,6 +110,7 @@ class FrameReader:
             yield kind, number, buffer[body:start]
         if start == end < len(buffer) <= self.USUAL_BYTES:
             self._filled = 0
+            self.room = buffer
         else:
             self._keep(start, end, needed)
 
@@ -119,3 +127,4 @@ class FrameReader:
         if start or size != len(old):
             self._buffer[:left] = old[start:end]
         self._filled = left
+        self.room = self._buffer[left:]

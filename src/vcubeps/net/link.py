@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING
 
 from vcubeps.net.connection import Connection
-from vcubeps.net.delivery import Inbox, Outbox
+from vcubeps.net.delivery import TELL_BYTES, Inbox, Outbox
 from vcubeps.net.frames import RECEIVED, frame
 from vcubeps.net.handshake import Cause, Greeting, Refusal, Refused
 from vcubeps.net.settings import host_and_port
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from vcubeps.net.mesh import Mesh
 
 log = logging.getLogger(__name__)
+
+_SMALL_BYTES = 32 << 10
+"""Of a message that is worth joining with its header. A frame holds more in any case."""
 
 
 class Link:
@@ -66,11 +69,22 @@ class Link:
 
     # -- sending -------------------------------------------------------------------------------
 
-    def send(self, target: int, body: bytes) -> None:
+    def send(self, target: int, body: bytes, now: bool) -> None:
+        """`now`: write it at once, not at the end of the turn."""
         if self._gone >= 0 and target <= self._gone and self.incarnation <= self._gone:
             return  # it has said goodbye: whatever is said to that incarnation, or about it, reaches nobody
-        self.outbox.append(target, body)
-        self._mesh.mark(self)
+        connection, outbox = self.connection, self.outbox
+        if (
+            now
+            and connection is not None
+            and not connection.paused
+            and not outbox.unsent_size
+            and len(body) <= _SMALL_BYTES
+        ):
+            connection.write_now(outbox.append_sent(target, body))
+        else:
+            outbox.append(target, body)
+            self._mesh.mark(self)
 
     def flush(self, tell: bool = False) -> None:
         """Write what waits, with one call; `tell` also says how far this side has received."""
@@ -84,7 +98,7 @@ class Link:
         inbox, outbox = self.inbox, self.outbox
         size = outbox.unsent_size
         parts = outbox.take_unsent() if size else []
-        if inbox.last != inbox.told and (tell or inbox.owes()):
+        if inbox.untold_bytes >= TELL_BYTES or (tell and inbox.last != inbox.told):
             parts.append(frame(RECEIVED, inbox.tell()))
         if parts:
             connection.write_all(parts, size)

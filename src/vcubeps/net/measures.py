@@ -59,18 +59,28 @@ class TopicMeasures:
 _LEFT_TOPICS_MAX = 1000
 """Topics that the node is not in any more and whose counts are still shown one by one."""
 
+OWN = -1
+"""Instead of the latency of a publication that its own node delivers."""
+
+DELIVERED_MAX = 64
+"""Batches that may wait to be sorted in."""
+
 LEFT_TOPICS = "(topics left earlier)"
 
 
 class Measures:
-    """Of one node, since it started."""
+    """Of one node, since it started. What is in the histograms is complete after `sort_in`."""
 
     __slots__ = (
-        "_left", "barrier_entries", "batch_items", "causal_wait_us", "disconnected_slow", "held_acks",
+        "_left", "barrier_entries", "batch_items", "causal_wait_us", "delivered", "disconnected_slow", "held_acks",
         "latency_us", "restarts", "topics", "usage_errors", "violations",
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.delivered: list[tuple[int, int, int, int]] = []
+        """Batches that are not in the histograms yet: nanoseconds since publication (−1: an own one) and since
+        reception, entries of the barrier, items. Many are sorted in together: for a batch that comes alone, to find
+        its place in four histograms would take longer than to hand it over."""
         self.topics: dict[str, TopicMeasures] = {}
         self._left: dict[str, None] = {}
         self.latency_us = Histogram()
@@ -90,6 +100,15 @@ class Measures:
         self.disconnected_slow = 0
         self.restarts = 0
         """Times that this node was declared crashed although it lived."""
+
+    def sort_in(self) -> None:
+        delivered, self.delivered = self.delivered, []
+        for latency_ns, wait_ns, entries, items in delivered:
+            if latency_ns != OWN:
+                self.latency_us.add(latency_ns // 1000, items)
+                self.causal_wait_us.add(wait_ns // 1000, items)
+            self.barrier_entries.add(entries)
+            self.batch_items.add(items)
 
     def topic(self, name: str) -> TopicMeasures:
         """Of a topic that the node enters."""

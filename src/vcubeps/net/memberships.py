@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vcubeps.net.events import Gap
 from vcubeps.net.message import Codec
-from vcubeps.net.subscription import Slow, Subscription
+from vcubeps.net.subscription import OnMessage, Slow, Subscription
 from vcubeps.net.topics import LocalTopic, Stage
 from vcubeps.net.tracer import NOBODY_ASKED_NS
 from vcubeps.protocol.limits import check_topic
@@ -29,11 +29,17 @@ class Memberships:
         self._settings = runtime.settings
         self._peer = runtime.peer
         self._topics = runtime.topics
-        self._too_slow: list[Subscription] = []
+        self.too_slow: list[Subscription] = []
         """Subscriptions to end when the outputs at hand have been carried out."""
 
     async def join(
-        self, name: str, codec: Codec, slow: Slow, reads: bool, messages_max: int | None
+        self,
+        name: str,
+        codec: Codec,
+        slow: Slow,
+        reads: bool,
+        on_message: OnMessage | None,
+        messages_max: int | None,
     ) -> Subscription:
         """A new subscription to topic `name`, in effect everywhere."""
         self._runtime.check_alive()
@@ -49,6 +55,7 @@ class Memberships:
             codec,
             slow,
             reads,
+            on_message,
             messages_max or limits.queue_messages_max,
             limits.queue_bytes_max,
         )
@@ -95,13 +102,13 @@ class Memberships:
 
     def give_up(self, subscription: Subscription) -> None:
         """It is too slow, and has asked not to slow others."""
-        if subscription not in self._too_slow:
-            self._too_slow.append(subscription)
+        if subscription not in self.too_slow:
+            self.too_slow.append(subscription)
 
     def end_slow(self) -> None:
         """End the subscriptions that are too slow."""
-        while self._too_slow:
-            self._disconnect(self._too_slow.pop())
+        while self.too_slow:
+            self._disconnect(self.too_slow.pop())
 
     def _disconnect(self, subscription: Subscription) -> None:
         self._runtime.measures.disconnected_slow += 1

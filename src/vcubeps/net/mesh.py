@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from vcubeps.net.connection import Connection
-from vcubeps.net.delivery import Outbox
+from vcubeps.net.delivery import TELL_BYTES, Outbox
 from vcubeps.net.handshake import Identity, Refusal
 from vcubeps.net.link import Link
 from vcubeps.net.settings import Limits, Timing, host_and_port
@@ -29,7 +29,7 @@ _TURNS_TO_APPEAR = 5
 
 _TELL_AGAIN_S, _TOLD_MAX = 60.0, 1000
 
-_SMALL_READ_BYTES = 4096
+_LITTLE_BYTES = 4096
 
 
 class ListenError(OSError):
@@ -101,8 +101,6 @@ class Mesh:
         self._turn_scheduled = False
         self.reading_bytes = 0
         """What has arrived on a connection and is being handled, until `end_read`; 0 at other times."""
-        self._urgent: dict[Link, None] = {}
-        """Links with something that must not wait, while what has arrived is handled."""
         self._owing: dict[Link, None] = {}
         """Links whose other side has not been told of all that it sent."""
         self._owing_timer: asyncio.TimerHandle | None = None
@@ -143,12 +141,10 @@ class Mesh:
                 self._check_progress()
         return link
 
-    def send(self, other: int, target: int, body: bytes, urgent: bool = False) -> None:
-        """Hand a message to a link. `urgent`: somebody farther away waits for it."""
+    def send(self, other: int, target: int, body: bytes, now: bool = False) -> None:
+        """Hand a message to a link; `now`: it is written at once, not at the end of the turn."""
         link = self.links.get(other) or self.link(other)
-        link.send(target, body)
-        if urgent and 0 < self.reading_bytes <= _SMALL_READ_BYTES:
-            self._urgent[link] = None
+        link.send(target, body, now)
         if link.outbox.size > self.limits.link_bytes_max:
             self.congested.add(other)
 
@@ -166,24 +162,16 @@ class Mesh:
         if not self.reading_bytes:
             self.wake()
 
+    def reads_little(self) -> bool:
+        """Whether little has arrived at a time. Then what must go on to others should be written at once; where it is
+        much, there is more to gain from fewer writes."""
+        return self.reading_bytes <= _LITTLE_BYTES
+
     def end_read(self) -> None:
         """What had arrived on one connection has been handled."""
         self.reading_bytes = 0
-        self._urgent.clear()
         if self._dirty:
             self.wake()
-
-    def hurry(self) -> None:
-        """What is urgent leaves now, before this node's application gets its turn; acknowledgements leave after it.
-
-        Only while little arrives at a time: where it is much, there is more to gain from fewer writes.
-        """
-        urgent = self._urgent
-        if urgent:
-            self._urgent = {}
-            for link in reversed(urgent):  # as at the end of a turn
-                self._dirty.pop(link, None)
-                link.flush()
 
     def wake(self) -> None:
         """Let this turn of the loop end with `end_of_turn` and with a write on every link that needs one."""
@@ -197,14 +185,13 @@ class Mesh:
         finally:
             self._turn_scheduled = False
         dirty, self._dirty = self._dirty, {}
-        # The last first: a node sends to its largest subtree last, and there the way is longest.
-        for link in reversed(dirty):
+        for link in dirty:
             link.flush()
 
     def owe_acknowledgement(self, link: Link) -> None:
         """Messages have arrived: the other side is told when they are many, or after a while."""
         self._owing[link] = None
-        if link.inbox.owes():  # the other side may be waiting for room
+        if link.inbox.untold_bytes >= TELL_BYTES:  # the other side may be waiting for room
             self.mark(link)
         if self._owing_timer is None:
             self._owing_timer = self.loop.call_later(self.timing.acknowledge_within_s, self._acknowledge)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import socket
 from collections.abc import Awaitable, Callable, Generator
@@ -13,7 +14,7 @@ from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
 from vcubeps.net.message import codec_named
 from vcubeps.net.runtime import Runtime
 from vcubeps.net.settings import ClusterSettings
-from vcubeps.net.subscription import Slow, Subscription
+from vcubeps.net.subscription import OnMessage, Slow, Subscription
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import check_topic
 
@@ -72,6 +73,7 @@ class Node:
         codec: Literal["bytes", "json", "msgpack"] = "bytes",
         slow: Slow = "wait",
         reads: bool = True,
+        on_message: OnMessage | None = None,
         queue_messages_max: int | None = None,
     ) -> Opening[Subscription]:
         """Subscribe to `topic`; await it, or use `async with`. In effect everywhere when it returns.
@@ -80,6 +82,9 @@ class Node:
         - `slow`: what happens when more than `queue_messages_max` messages wait to be read. "wait": the
           publishers of this topic wait. "disconnect": this subscription ends with a `Disconnected` event.
         - `reads`: False for those who only publish: nothing is kept for them to read.
+        - `on_message`: called with each message right where it is delivered, in the event loop, instead of keeping it
+          to be read: no task has to be woken, so nothing is faster. It must return soon, and is not awaited; what it
+          raises goes to the loop's exception handler, and the next message comes all the same.
 
         It may be called more than once for a topic; every subscription gets all messages from then on.
 
@@ -101,10 +106,18 @@ class Node:
                 raise UsageError(
                     f"queue_messages_max is {queue_messages_max!r}: give a whole number from 1 up"
                 )
+            if on_message is not None and (
+                not callable(on_message) or inspect.iscoroutinefunction(on_message)
+            ):
+                raise UsageError(
+                    f"on_message is a plain function of one message, got {on_message!r}: start a task in it if it has "
+                    "to await something, or iterate over the subscription"
+                )
             chosen = codec_named(codec)
         except UsageError as error:
             raise self._runtime.refused(error) from None
-        return Opening(lambda: self._runtime.memberships.join(topic, chosen, slow, reads, queue_messages_max))
+        join = self._runtime.memberships.join
+        return Opening(lambda: join(topic, chosen, slow, reads, on_message, queue_messages_max))
 
     def members(self, topic: str) -> tuple[int, ...]:
         """The members of `topic` as this node sees it; empty if it is not a member itself."""

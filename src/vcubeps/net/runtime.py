@@ -18,7 +18,7 @@ from vcubeps.net.events import Event, Joined, Left
 from vcubeps.net.flow import FlowControl
 from vcubeps.net.handshake import Refusal
 from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
-from vcubeps.net.measures import Measures
+from vcubeps.net.measures import DELIVERED_MAX, OWN, Measures
 from vcubeps.net.memberships import Memberships
 from vcubeps.net.mesh import Mesh
 from vcubeps.net.message import stamp_ns, stamped
@@ -118,7 +118,7 @@ class Runtime:
                 topic = self.topics.get(message.broadcast.topic)
                 if topic is not None and topic.full:
                     self.flow.gate(topic, other, message.hop)
-            self.carry_out(self.peer.receive(other, message))
+            self.carry_out(self.peer.receive(other, message), self.mesh.reads_little())
         except ProtocolViolation:
             self.measures.violations += 1
             raise
@@ -157,26 +157,59 @@ class Runtime:
         if releasable:
             self._releasable = {}
             for name in releasable:
-                self.carry_out(self.peer.release(name))
+                self.carry_out(self.peer.release(name), hurry=True)
 
     # -- carrying out --------------------------------------------------------------------------
 
-    def carry_out(self, outputs: list[Output]) -> None:
-        mesh, gates, sends = self.mesh, self.flow.gates, True
-        for output in outputs:
+    def carry_out(self, outputs: list[Output], hurry: bool = False) -> None:
+        """`hurry`: copies are written at once, before this node's application gets its turn; an acknowledgement after
+        it."""
+        answer: Send | None = None
+        readers_woken = False
+        index, count = 0, len(outputs)
+        while index < count:
+            output: Any = outputs[index]
+            first = index
+            index += 1
             if type(output) is Send:
-                message: Any = output.message
-                body = self._wire.encode(message)
-                if gates and type(message) is Ack and (output.destination, message.hop) in gates:
-                    self.flow.hold(output.destination, message, body)
-                else:
-                    mesh.send(output.destination, message.target, body, urgent=type(message) is Copy)
-                continue
-            if sends:
-                sends = False
-                mesh.hurry()  # others wait for what is forwarded; this node's application can wait for them
-            self._carriers[type(output)](output)
-        self.memberships.end_slow()  # not before: what is left of the outputs speaks of their topics
+                while index < count and type(outputs[index]) is Send:
+                    index += 1
+                # The last first: a node sends to its largest subtree last, and there the way is longest.
+                for at in range(index - 1, first - 1, -1):
+                    output = outputs[at]
+                    if hurry and answer is None and type(output.message) is Ack:
+                        answer = output
+                    else:
+                        self._send(output, hurry)
+            elif type(output) is Received and index < count and output.is_followed_by(outputs[index]):
+                batch: Any = outputs[index]
+                index += 1
+                readers_woken |= self._on_arrival(output, batch)
+            else:
+                self._carriers[type(output)](output)
+        if answer is not None:
+            self._send(answer, not readers_woken)
+        if self.memberships.too_slow:
+            self.memberships.end_slow()  # not before: what is left of the outputs speaks of their topics
+
+    def _send(self, output: Send, hurry: bool) -> None:
+        message: Any = output.message
+        body = self._wire.encode(message)
+        gates = self.flow.gates
+        if gates and type(message) is Ack and (output.destination, message.hop) in gates:
+            self.flow.hold(output.destination, message, body)
+        else:
+            self.mesh.send(output.destination, message.target, body, hurry)
+
+    def _on_arrival(self, received: Received, batch: Deliver) -> bool:
+        """Received and delivered at once: nearly always. Returns as `_hand_over`."""
+        now_ns = time.time_ns()
+        topic = self.topics[batch.topic]
+        count = len(batch.items)
+        topic.measures.receptions += count
+        if self.tracer is not None:
+            self.tracer.received(received, now_ns)
+        return self._hand_over(topic, batch, self._frame_bytes, now_ns, 0)
 
     def _on_received(self, batch: Received) -> None:
         now_ns = time.time_ns()
@@ -188,23 +221,29 @@ class Runtime:
     def _on_deliver(self, batch: Deliver) -> None:
         now_ns = time.time_ns()
         topic = self.topics[batch.topic]
-        items, measures = batch.items, self.measures
-        count = len(items)
         if batch.source == self.id:
-            size = sum([len(data) for _, data in items])
+            came_ns, size = now_ns, sum([len(data) for _, data in batch.items])
         else:
             came_ns, size = topic.arrival(batch, now_ns)
-            measures.causal_wait_us.add((now_ns - came_ns) // 1000, count)
-            measures.latency_us.add((now_ns - stamp_ns(items[0][1])) // 1000, count)
-        measures.barrier_entries.add(len(batch.after))
-        measures.batch_items.add(count)
+        self._hand_over(topic, batch, size, now_ns, now_ns - came_ns)
+
+    def _hand_over(self, topic: LocalTopic, batch: Deliver, size: int, now_ns: int, waited_ns: int) -> bool:
+        """Whether somebody who waited for it will read it in this turn."""
+        items, delivered = batch.items, self.measures.delivered
+        count = len(items)
+        latency_ns = OWN if batch.source == self.id else max(0, now_ns - stamp_ns(items[0][1]))
+        delivered.append((latency_ns, waited_ns, len(batch.after), count))
+        if len(delivered) >= DELIVERED_MAX:
+            self.measures.sort_in()
         topic.measures.deliveries += count
         if self.tracer is not None:
             self.tracer.delivered(batch, now_ns)
-        for subscription in tuple(topic.subscriptions):
-            subscription.deliver(batch, size)
+        readers_woken = False
+        for subscription in topic.subscriptions:
+            readers_woken |= subscription.deliver(batch, size)
         if topic.full or topic.is_behind():
             self.flow.relieve(topic)
+        return readers_woken
 
     def _on_started(self, batch: Started) -> None:
         if self.tracer is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from vcubeps.net.errors import SlowSubscriber, SubscriptionClosed
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Slow: TypeAlias = Literal["wait", "disconnect"]
 """What happens when a subscription is not read fast enough."""
+
+OnMessage: TypeAlias = Callable[[Message], object]
+"""Called with each message of a subscription."""
 
 _EVENTS_MAX = 4096
 """Events that wait to be read in one iterator; the oldest go first."""
@@ -61,6 +64,7 @@ class Subscription:
         codec: Codec,
         slow: Slow,
         reads: bool,
+        on_message: OnMessage | None,
         messages_max: int,
         bytes_max: int,
     ) -> None:
@@ -68,8 +72,9 @@ class Subscription:
         self._topic = topic
         self._codec = codec
         self._slow = slow
-        self._reads = reads
-        self.holds_publishers = reads and slow == "wait"
+        self._reads = reads and on_message is None
+        self._on_message = on_message
+        self.holds_publishers = self._reads and slow == "wait"
         """Whether a backlog here slows the publishers of the topic."""
         self.messages_max = messages_max
         self.bytes_max = bytes_max
@@ -217,19 +222,24 @@ class Subscription:
         if self.is_closed:
             raise self._closed()
 
-    def deliver(self, batch: Deliver, size: int) -> None:
+    def deliver(self, batch: Deliver, size: int) -> bool:
+        """Whether somebody who waited for it will read it in this turn."""
         if not self._reads:
-            return
+            if self._on_message is not None:
+                self._call(self._on_message, batch)
+            return False
         self._batches.append(batch)
         self._sizes.append(size)
         self.backlog += len(batch.items)
         self.backlog_bytes += size
-        if self._readers:
-            self._wake()
         if self._slow == "disconnect" and (
             self.backlog > self.messages_max or self.backlog_bytes > self.bytes_max
         ):
             self._runtime.memberships.give_up(self)
+        if not self._readers:
+            return False
+        self._wake()
+        return True
 
     def tell(self, event: Event) -> None:
         for listener in self._listeners:
@@ -254,6 +264,19 @@ class Subscription:
         )
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _call(self, on_message: OnMessage, batch: Deliver) -> None:
+        for message in messages_of((batch,), self._codec):
+            try:
+                on_message(message)
+            except Exception as error:
+                self._runtime.loop.call_exception_handler(
+                    {
+                        "message": f"on_message of node {self._runtime.id}'s subscription to {self.topic!r} failed; "
+                        "the next message will be given to it all the same",
+                        "exception": error,
+                    }
+                )
 
     async def _wait(self) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

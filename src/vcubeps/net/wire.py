@@ -19,6 +19,7 @@ from vcubeps.protocol.messages import (
     Flush,
     Hello,
     Incarnations,
+    Publication,
     Recipients,
     Welcome,
 )
@@ -42,6 +43,18 @@ class _CopyOnWire(msgspec.Struct, frozen=True, array_like=True, tag="COPY"):
 _OnWire: TypeAlias = _CopyOnWire | Ack | Flush | Hello | Welcome | Fence
 
 
+_NOTHING = msgspec.Raw()
+
+_SMALL_BYTES = 4096
+"""A message up to here is quicker encoded anew for every child than taken apart and put together."""
+
+
+def _is_small(broadcast: Broadcast) -> bool:
+    return type(broadcast) is not Publication or (
+        len(broadcast.items) == 1 and len(broadcast.items[0][1]) <= _SMALL_BYTES
+    )
+
+
 class Wire:
     """One node's encoder and decoder.
 
@@ -50,19 +63,28 @@ class Wire:
     used again: `forget` ends that.
     """
 
-    __slots__ = ("_broadcast", "_buffer", "_decode", "_decode_broadcast", "_encode_into", "_raw")
+    __slots__ = (
+        "_broadcast",
+        "_buffer",
+        "_decode",
+        "_decode_broadcast",
+        "_decode_keeping_broadcast",
+        "_encode_into",
+        "_raw",
+    )
 
     def __init__(self) -> None:
         self._encode_into = msgspec.msgpack.Encoder().encode_into
         self._buffer = bytearray()
         """What is encoded grows here, in memory that is there already, and is copied once."""
-        self._decode = msgspec.msgpack.Decoder(_OnWire).decode
+        self._decode = msgspec.msgpack.Decoder(AnyMessage).decode
+        self._decode_keeping_broadcast = msgspec.msgpack.Decoder(_OnWire).decode
         self._decode_broadcast = msgspec.msgpack.Decoder(Broadcast).decode
         self._broadcast: object = None
-        self._raw = msgspec.Raw()
+        self._raw = _NOTHING
 
     def encode(self, message: AnyMessage) -> bytes:
-        if type(message) is not Copy:
+        if type(message) is not Copy or _is_small(message.broadcast):
             return self._encoded(message)
         if message.broadcast is not self._broadcast:
             self._raw = msgspec.Raw(self._encoded(message.broadcast))
@@ -80,11 +102,14 @@ class Wire:
     def forget(self) -> None:
         """The buffer of what was decoded last is given back."""
         self._broadcast = None
-        self._raw = msgspec.Raw()
+        self._raw = _NOTHING
 
     def decode(self, body: bytes | memoryview) -> AnyMessage:
         try:
-            message: _OnWire = self._decode(body)
+            if len(body) <= _SMALL_BYTES:
+                small: AnyMessage = self._decode(body)
+                return small
+            message: _OnWire = self._decode_keeping_broadcast(body)
             if not isinstance(message, _CopyOnWire):
                 return message
             broadcast = self._decode_broadcast(message.broadcast)

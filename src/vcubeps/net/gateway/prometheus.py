@@ -112,6 +112,7 @@ class _NodeCollector(Collector):
 
     def _histograms(self) -> Iterator[Metric]:
         measures = self._shared.runtime.measures
+        measures.sort_in()
         yield _histogram_s(
             "vcubeps_latency_seconds",
             "From publication to delivery here, of other nodes' publications, by both nodes' clocks.",

@@ -123,6 +123,7 @@ def health_of(runtime: Runtime) -> Health:
 
 def status_of(shared: Shared) -> Status:
     runtime, measures = shared.runtime, shared.runtime.measures
+    measures.sort_in()
     return Status(
         cluster=runtime.settings.cluster,
         node=runtime.id,
