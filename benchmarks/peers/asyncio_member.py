@@ -90,8 +90,8 @@ class AsyncioMember(ABC):
                 await self.publish(session.payload())
                 session.sent()
             pause = session.pause()
-            if not pause:
-                await asyncio.sleep(0)
+            if not pause or not session.awaits_deliveries:
+                await asyncio.sleep(pause)
                 continue
             if pause < TICK:
                 loop.call_later(pause, woken.set)

@@ -122,7 +122,7 @@ def test_those_who_only_publish_never_wait_for_themselves() -> None:
 
 def test_a_slow_link_halts_the_topics_that_need_it_and_no_other() -> None:
     async def main() -> None:
-        async with Live(3, limits=Limits(link_bytes_max=4 << 20), proxied=True) as live:
+        async with Live(3, limits=Limits(link_bytes_max=5_500_000), proxied=True) as live:
             pairs = [[await live.join(node, f"one {number}") for node in (0, 1)] for number in range(6)]
             other, _ = [await live.join(node, "two") for node in (0, 2)]
             assert live.proxies is not None

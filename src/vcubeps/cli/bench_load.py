@@ -60,8 +60,8 @@ class _Reader:
         self._me, self._hot, self._messages, self._timed = node.id, hot, messages, timed
         self._next = dict.fromkeys((other for other in node.nodes if other != node.id), 0)
         self.progress = asyncio.Event()
-        self.is_over = False
-        """Nothing more is expected to come."""
+        self.gave_up = False
+        """Nothing has come for too long: what is missing will not come."""
 
     def slowest(self) -> int:
         """So many messages of every other node have come."""
@@ -76,6 +76,7 @@ class _Reader:
                     batch = await self._hot.receive_batch()
             except TimeoutError:
                 measured.misplaced += wanted - measured.delivered
+                self.gave_up = True
                 break
             for message in batch:
                 if message.source == me:
@@ -88,7 +89,6 @@ class _Reader:
                 if self._timed:
                     measured.latencies_us.append(int((time.time() - message.published_at) * 1e6))
             self.progress.set()
-        self.is_over = True
         self.progress.set()
         return measured
 
@@ -97,12 +97,12 @@ async def _windowed(
     hot: Subscription, reader: _Reader, me: int, padding: bytes, messages: int, _rate: float
 ) -> None:
     number = 0
-    while number < messages and not reader.is_over:
+    while number < messages and not reader.gave_up:
+        reader.progress.clear()
         allowed = min(messages, reader.slowest() + WINDOW)
         while number < allowed:
             await hot.publish(_MARK.pack(me, number) + padding)
             number += 1
-        reader.progress.clear()
         if number < messages:
             await reader.progress.wait()
 

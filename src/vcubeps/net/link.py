@@ -30,14 +30,15 @@ class Link:
     """
 
     __slots__ = (
-        "_attempt", "_banned", "_connected_at_s", "_gone", "_greetings", "_greetings_heard", "_mesh", "_pause_s",
-        "_progress", "_progress_at_s", "_task", "_unreachable_since", "connection", "inbox", "incarnation", "instance",
-        "other", "outbox", "problem",
+        "_attempt", "_banned", "_bytes_max", "_connected_at_s", "_gone", "_greetings", "_greetings_heard", "_mesh",
+        "_pause_s", "_progress", "_progress_at_s", "_task", "_unreachable_since", "connection", "inbox",
+        "incarnation", "instance", "other", "outbox", "problem",
     )  # fmt: skip
 
     def __init__(self, mesh: Mesh, other: int) -> None:
         self._mesh = mesh
         self.other = other
+        self._bytes_max = mesh.limits.link_bytes_max
         self.outbox = Outbox(mesh.limits.frame_bytes_max)
         self.inbox = Inbox()
         self.instance = 0
@@ -85,6 +86,8 @@ class Link:
         else:
             outbox.append(target, body)
             self._mesh.mark(self)
+        if outbox.size > self._bytes_max:
+            self._mesh.congested.add(self.other)
 
     def flush(self, tell: bool = False) -> None:
         """Write what waits, with one call; `tell` also says how far this side has received."""

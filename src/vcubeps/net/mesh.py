@@ -29,7 +29,9 @@ _TURNS_TO_APPEAR = 5
 
 _TELL_AGAIN_S, _TOLD_MAX = 60.0, 1000
 
-_LITTLE_BYTES = 4096
+LITTLE_BYTES = 4096
+"""While so little arrives at a time, what must go on to others should be written at once; where it is more, there is
+more to gain from fewer writes."""
 
 
 class ListenError(OSError):
@@ -143,10 +145,7 @@ class Mesh:
 
     def send(self, other: int, target: int, body: bytes, now: bool = False) -> None:
         """Hand a message to a link; `now`: it is written at once, not at the end of the turn."""
-        link = self.links.get(other) or self.link(other)
-        link.send(target, body, now)
-        if link.outbox.size > self.limits.link_bytes_max:
-            self.congested.add(other)
+        (self.links.get(other) or self.link(other)).send(target, body, now)
 
     def watch(self, link: Link) -> None:
         """`link` may have room again."""
@@ -161,11 +160,6 @@ class Mesh:
         self._dirty[link] = None
         if not self.reading_bytes:
             self.wake()
-
-    def reads_little(self) -> bool:
-        """Whether little has arrived at a time. Then what must go on to others should be written at once; where it is
-        much, there is more to gain from fewer writes."""
-        return self.reading_bytes <= _LITTLE_BYTES
 
     def end_read(self) -> None:
         """What had arrived on one connection has been handled."""

@@ -20,7 +20,7 @@ from vcubeps.net.handshake import Refusal
 from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
 from vcubeps.net.measures import DELIVERED_MAX, OWN, Measures
 from vcubeps.net.memberships import Memberships
-from vcubeps.net.mesh import Mesh
+from vcubeps.net.mesh import LITTLE_BYTES, Mesh
 from vcubeps.net.message import stamp_ns, stamped
 from vcubeps.net.settings import ClusterSettings
 from vcubeps.net.subscription import Receipt
@@ -118,12 +118,13 @@ class Runtime:
                 topic = self.topics.get(message.broadcast.topic)
                 if topic is not None and topic.full:
                     self.flow.gate(topic, other, message.hop)
-            self.carry_out(self.peer.receive(other, message), self.mesh.reads_little())
+            self.carry_out(self.peer.receive(other, message), self.mesh.reading_bytes <= LITTLE_BYTES)
         except ProtocolViolation:
             self.measures.violations += 1
             raise
         finally:
-            self._wire.forget()
+            if self._wire.remembers:
+                self._wire.forget()
 
     def on_incarnation(self, other: int, incarnation: int) -> None:
         # So the one before it is no more. A node that is not up learns that in the course of being let in: told now,
@@ -165,7 +166,7 @@ class Runtime:
         """`hurry`: copies are written at once, before this node's application gets its turn; an acknowledgement after
         it."""
         answer: Send | None = None
-        readers_woken = False
+        waits_to_be_read = False
         index, count = 0, len(outputs)
         while index < count:
             output: Any = outputs[index]
@@ -184,22 +185,23 @@ class Runtime:
             elif type(output) is Received and index < count and output.is_followed_by(outputs[index]):
                 batch: Any = outputs[index]
                 index += 1
-                readers_woken |= self._on_arrival(output, batch)
+                waits_to_be_read |= self._on_arrival(output, batch)
             else:
                 self._carriers[type(output)](output)
         if answer is not None:
-            self._send(answer, not readers_woken)
+            self._send(answer, hurry=not waits_to_be_read)
         if self.memberships.too_slow:
             self.memberships.end_slow()  # not before: what is left of the outputs speaks of their topics
 
     def _send(self, output: Send, hurry: bool) -> None:
         message: Any = output.message
         body = self._wire.encode(message)
-        gates = self.flow.gates
-        if gates and type(message) is Ack and (output.destination, message.hop) in gates:
+        if self.flow.gates and type(message) is Ack and (output.destination, message.hop) in self.flow.gates:
             self.flow.hold(output.destination, message, body)
         else:
-            self.mesh.send(output.destination, message.target, body, hurry)
+            links = self.mesh.links
+            link = links.get(output.destination) or self.mesh.link(output.destination)
+            link.send(message.target, body, hurry)
 
     def _on_arrival(self, received: Received, batch: Deliver) -> bool:
         """Received and delivered at once: nearly always. Returns as `_hand_over`."""
@@ -228,7 +230,10 @@ class Runtime:
         self._hand_over(topic, batch, size, now_ns, now_ns - came_ns)
 
     def _hand_over(self, topic: LocalTopic, batch: Deliver, size: int, now_ns: int, waited_ns: int) -> bool:
-        """Whether somebody who waited for it will read it in this turn."""
+        """Whether it waits to be read."""
+        waits_to_be_read = False
+        for subscription in topic.subscriptions:
+            waits_to_be_read |= subscription.deliver(batch, size)
         items, delivered = batch.items, self.measures.delivered
         count = len(items)
         latency_ns = OWN if batch.source == self.id else max(0, now_ns - stamp_ns(items[0][1]))
@@ -238,12 +243,9 @@ class Runtime:
         topic.measures.deliveries += count
         if self.tracer is not None:
             self.tracer.delivered(batch, now_ns)
-        readers_woken = False
-        for subscription in topic.subscriptions:
-            readers_woken |= subscription.deliver(batch, size)
-        if topic.full or topic.is_behind():
+        if topic.full or (waits_to_be_read and topic.is_behind()):
             self.flow.relieve(topic)
-        return readers_woken
+        return waits_to_be_read
 
     def _on_started(self, batch: Started) -> None:
         if self.tracer is not None:
@@ -290,14 +292,19 @@ class Runtime:
 
     def publish(self, topic: LocalTopic, payload: bytes) -> Receipt:
         now_ns = time.time_ns()
-        accepted = self.peer.publish(topic.name, stamped(payload, now_ns), more=True)[0]
+        comes_alone = topic.comes_alone(now_ns)
+        outputs = self.peer.publish(topic.name, stamped(payload, now_ns), more=not comes_alone)
+        accepted = outputs[0]
         assert isinstance(accepted, Accepted)
         counter = accepted.counter
         topic.published(counter, len(payload))
         if self.tracer is not None:
             self.tracer.published(topic.name, counter, now_ns)
-        self._releasable[topic.name] = None
-        self.mesh.wake()
+        if comes_alone:
+            self.carry_out(outputs[1:], hurry=True)
+        else:
+            self._releasable[topic.name] = None
+            self.mesh.wake()
         return Receipt(topic, self.id, counter)
 
     def refused(self, error: Exception) -> Exception:

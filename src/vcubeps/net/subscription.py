@@ -12,7 +12,7 @@ from vcubeps.net.errors import SlowSubscriber, SubscriptionClosed
 from vcubeps.net.events import Disconnected, Event
 from vcubeps.net.message import Codec, Message, messages_of
 from vcubeps.net.topics import LocalTopic
-from vcubeps.protocol.outputs import Deliver
+from vcubeps.protocol.outputs import Barrier, Deliver
 
 if TYPE_CHECKING:
     from vcubeps.net.runtime import Runtime
@@ -72,9 +72,12 @@ class Subscription:
         self._topic = topic
         self._codec = codec
         self._slow = slow
-        self._reads = reads and on_message is None
         self._on_message = on_message
-        self.holds_publishers = self._reads and slow == "wait"
+        self.deliver: Callable[[Deliver, int], bool] = (
+            self._call if on_message is not None else self._keep if reads else self._ignore
+        )
+        """Given each batch and its bytes, says whether it waits to be read now."""
+        self.holds_publishers = reads and on_message is None and slow == "wait"
         """Whether a backlog here slows the publishers of the topic."""
         self.messages_max = messages_max
         self.bytes_max = bytes_max
@@ -222,12 +225,7 @@ class Subscription:
         if self.is_closed:
             raise self._closed()
 
-    def deliver(self, batch: Deliver, size: int) -> bool:
-        """Whether somebody who waited for it will read it in this turn."""
-        if not self._reads:
-            if self._on_message is not None:
-                self._call(self._on_message, batch)
-            return False
+    def _keep(self, batch: Deliver, size: int) -> bool:
         self._batches.append(batch)
         self._sizes.append(size)
         self.backlog += len(batch.items)
@@ -236,10 +234,31 @@ class Subscription:
             self.backlog > self.messages_max or self.backlog_bytes > self.bytes_max
         ):
             self._runtime.memberships.give_up(self)
-        if not self._readers:
-            return False
-        self._wake()
+        if self._readers:
+            self._wake()
         return True
+
+    def _call(self, batch: Deliver, size: int) -> bool:
+        on_message = self._on_message
+        assert on_message is not None
+        before: Barrier | int = batch.after
+        for counter, data in batch.items:
+            message = Message(batch.topic, batch.source, counter, data, before, self._codec)
+            before = counter
+            try:
+                on_message(message)
+            except Exception as error:
+                self._runtime.loop.call_exception_handler(
+                    {
+                        "message": f"on_message of node {self._runtime.id}'s subscription to {self.topic!r} failed; "
+                        "the next message will be given to it all the same",
+                        "exception": error,
+                    }
+                )
+        return False
+
+    def _ignore(self, batch: Deliver, size: int) -> bool:
+        return False
 
     def tell(self, event: Event) -> None:
         for listener in self._listeners:
@@ -264,19 +283,6 @@ class Subscription:
         )
 
     # -- inside --------------------------------------------------------------------------------
-
-    def _call(self, on_message: OnMessage, batch: Deliver) -> None:
-        for message in messages_of((batch,), self._codec):
-            try:
-                on_message(message)
-            except Exception as error:
-                self._runtime.loop.call_exception_handler(
-                    {
-                        "message": f"on_message of node {self._runtime.id}'s subscription to {self.topic!r} failed; "
-                        "the next message will be given to it all the same",
-                        "exception": error,
-                    }
-                )
 
     async def _wait(self) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

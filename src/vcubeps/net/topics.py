@@ -23,6 +23,9 @@ class Stage(enum.Enum):
     LEAVING = "leaving"
 
 
+ALONE_NS = 1_000_000
+"""Publications with less between them are likely to come in bursts, which should leave as batches."""
+
 IN = Stage.IN
 """By this name on the path of every publication."""
 
@@ -35,9 +38,10 @@ class LocalTopic:
     """
 
     __slots__ = (
-        "_ack_waiters", "_arrivals", "_limits", "_pending_bytes", "_sent_sizes", "_uncertain", "acknowledged_up_to",
-        "full", "gated", "held_acks", "join_asked_ns", "joined", "leave_asked_ns", "left", "measures", "name",
-        "pending", "publish_waiters", "sent", "sent_bytes", "stage", "subscriptions",
+        "_ack_waiters", "_arrivals", "_came_alone", "_limits", "_pending_bytes", "_published_ns", "_sent_sizes",
+        "_uncertain", "acknowledged_up_to", "full", "gated", "held_acks", "join_asked_ns", "joined",
+        "leave_asked_ns", "left", "measures", "name", "pending", "publish_waiters", "sent", "sent_bytes", "stage",
+        "subscriptions",
     )  # fmt: skip
 
     def __init__(self, name: str, measures: TopicMeasures, limits: Limits) -> None:
@@ -56,6 +60,10 @@ class LocalTopic:
         self.sent: deque[int] = deque()
         self._sent_sizes: deque[int] = deque()
         self.sent_bytes = 0
+        self._published_ns = 0
+        """When the application published last."""
+        self._came_alone = True
+        """Whether that was long after the time before."""
         self.acknowledged_up_to = 0
         self._uncertain: list[tuple[int, int]] = []
         """Counters, from … to, of which it cannot be known any more whether all received them."""
@@ -113,6 +121,12 @@ class LocalTopic:
         self.pending -= len(batch.items)
         self._pending_bytes -= arrival[1]
         return arrival
+
+    def comes_alone(self, now_ns: int) -> bool:
+        """Whether a publication made now comes alone, as the one before it did: then it need not wait for company."""
+        came_alone, self._came_alone = self._came_alone, now_ns - self._published_ns > ALONE_NS
+        self._published_ns = now_ns
+        return came_alone and self._came_alone
 
     def published(self, counter: int, size: int) -> None:
         self.sent.append(counter)

@@ -71,6 +71,7 @@ class Wire:
         "_decode_keeping_broadcast",
         "_encode_into",
         "_raw",
+        "remembers",
     )
 
     def __init__(self) -> None:
@@ -82,13 +83,17 @@ class Wire:
         self._decode_broadcast = msgspec.msgpack.Decoder(Broadcast).decode
         self._broadcast: object = None
         self._raw = _NOTHING
+        self.remembers = False
+        """Whether there is something to forget."""
 
     def encode(self, message: AnyMessage) -> bytes:
         if type(message) is not Copy or _is_small(message.broadcast):
-            return self._encoded(message)
+            self._encode_into(message, self._buffer)
+            return bytes(self._buffer)
         if message.broadcast is not self._broadcast:
             self._raw = msgspec.Raw(self._encoded(message.broadcast))
             self._broadcast = message.broadcast
+            self.remembers = True
         return self._encoded(
             _CopyOnWire(
                 message.origin, message.target, message.hop, self._raw, message.recipients, message.fresh
@@ -103,6 +108,7 @@ class Wire:
         """The buffer of what was decoded last is given back."""
         self._broadcast = None
         self._raw = _NOTHING
+        self.remembers = False
 
     def decode(self, body: bytes | memoryview) -> AnyMessage:
         try:
@@ -115,5 +121,5 @@ class Wire:
             broadcast = self._decode_broadcast(message.broadcast)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             raise WireError(f"a message that cannot be read: {error}") from None
-        self._broadcast, self._raw = broadcast, message.broadcast
+        self._broadcast, self._raw, self.remembers = broadcast, message.broadcast, True
         return Copy(message.origin, message.target, message.hop, broadcast, message.recipients, message.fresh)

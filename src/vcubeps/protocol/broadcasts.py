@@ -276,17 +276,16 @@ class Broadcasts:
     # -- others' broadcasts --------------------------------------------------------------------
 
     def on_copy(self, sender: int, copy: Copy) -> None:
+        """Of a SUB or UNS."""
         broadcast = copy.broadcast
         worker = self.workers.get(broadcast.topic)
-        topic = worker.topic if worker is not None else None
-        if type(broadcast) is Publication:
-            self._on_publication(sender, copy, broadcast, topic)
-        elif isinstance(broadcast, Subscription):
+        if isinstance(broadcast, Subscription):
             self._on_subscription(sender, copy, broadcast, worker)
         elif isinstance(broadcast, Unsubscription):
-            self._on_unsubscription(sender, copy, broadcast, topic)
+            self._on_unsubscription(sender, copy, broadcast, worker.topic if worker is not None else None)
 
-    def _on_publication(self, sender: int, copy: Copy, publication: Publication, topic: Topic | None) -> None:
+    def on_publication(self, sender: int, copy: Copy, publication: Publication) -> None:
+        """`copy` is one of `publication`."""
         local = self._local
         if publication.stamp > local.clock:
             local.clock = publication.stamp
@@ -294,8 +293,11 @@ class Broadcasts:
             self._tree.send_ack(sender, copy.hop, publication, {}, False)
         elif not (task := self._forward(sender, copy)).waiting:
             self.try_finish(task)
-        if topic is not None and (released := topic.receive(publication, copy.recipients[local.me])):
-            self._release(released)
+        worker = self.workers.get(publication.topic)
+        if worker is not None and worker.topic is not None:
+            released = worker.topic.receive(publication, copy.recipients[local.me])
+            if released:
+                self._release(released)
 
     def _on_subscription(
         self, sender: int, copy: Copy, subscription: Subscription, worker: Worker | None

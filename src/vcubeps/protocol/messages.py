@@ -53,7 +53,7 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="P
 
     @property
     def counters(self) -> tuple[int, ...]:
-        return (self.counter,) if len(self.items) == 1 else tuple([counter for counter, _ in self.items])
+        return tuple([counter for counter, _ in self.items])
 
 
 class Unsubscription(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="UNS"):

@@ -33,6 +33,7 @@ from vcubeps.protocol.messages import (
     Flush,
     Hello,
     Incarnations,
+    Publication,
     Welcome,
 )
 from vcubeps.protocol.outputs import Output, Restarted
@@ -260,7 +261,10 @@ class Peer:
             if type(message) is Copy:
                 if message.fresh:
                     self._crashes.learn(message.fresh)
-                self._broadcasts.on_copy(sender, message)
+                if type(message.broadcast) is Publication:
+                    self._broadcasts.on_publication(sender, message, message.broadcast)
+                else:
+                    self._broadcasts.on_copy(sender, message)
                 return
             if type(message) is Ack:
                 if message.clock > local.clock:

@@ -116,7 +116,7 @@ class Topic:
 
         Returns acknowledgements to release, as `deliver_from`.
         """
-        if not self.is_open() or addressed_to != self.counter:
+        if self.phase is LEAVING or self.closing or addressed_to != self.counter:
             return []
         if self.local.dead and self.local.is_of_the_dead(publication.source, publication.counter):
             # What is delivered of the dead is settled among the survivors: it comes in their flushes.
@@ -183,7 +183,8 @@ class Topic:
                 return False
             self.view.hear(source, incarnation, counter)
         self.newest[source] = publication
-        self.local.emit(Received(self.name, source, publication.counters))
+        counters = (counter,) if len(publication.items) == 1 else publication.counters
+        self.local.outputs.append(Received(self.name, source, counters))
         return True
 
     def join(self, reports: dict[int, Report]) -> None:
@@ -261,8 +262,9 @@ class Topic:
 
     def _apply(self, message: Ordered, released: list[Task]) -> None:
         if type(message) is Publication:
-            self.past.deliver(self.local.me, message, same_membership=message.digest == self.view.digest)
-            self.local.emit(Deliver(self.name, message.source, message.items, message.barrier))
+            local = self.local
+            self.past.deliver(local.me, message, message.digest == self.view.digest)
+            local.outputs.append(Deliver(self.name, message.source, message.items, message.barrier))
             return
         self.apply_leave(message.source, message.counter)
         for task in self.leaves_held.pop((message.source, message.counter)):
