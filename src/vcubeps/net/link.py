@@ -124,12 +124,17 @@ class Link:
         inbox = self.inbox
         if inbox.is_new(number, len(body)):
             self._mesh.receiver.on_message(self.other, inbox.whole(body) if inbox.parts else body)
-        self._mesh.owe_acknowledgement(self)
+        if self not in self._mesh.owing:
+            self._mesh.owe_acknowledgement(self)
+        if inbox.untold_bytes >= TELL_BYTES:  # the other side may be waiting for room
+            self._mesh.mark(self)
 
     def on_part(self, number: int, body: memoryview) -> None:
         if self.inbox.is_new(number, len(body)):
             self.inbox.add_part(bytes(body))
         self._mesh.owe_acknowledgement(self)
+        if self.inbox.untold_bytes >= TELL_BYTES:
+            self._mesh.mark(self)
 
     def on_received(self, number: int) -> None:
         self.outbox.acknowledged(number)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from vcubeps.net.connection import Connection
-from vcubeps.net.delivery import TELL_BYTES, Outbox
+from vcubeps.net.delivery import Outbox
 from vcubeps.net.handshake import Identity, Refusal
 from vcubeps.net.link import Link
 from vcubeps.net.settings import Limits, Timing, host_and_port
@@ -103,8 +103,8 @@ class Mesh:
         self._turn_scheduled = False
         self.reading_bytes = 0
         """What has arrived on a connection and is being handled, until `end_read`; 0 at other times."""
-        self._owing: dict[Link, None] = {}
-        """Links whose other side has not been told of all that it sent."""
+        self.owing: dict[Link, None] = {}
+        """Links whose other side has not been told of all that it sent. While there are any, a timer runs."""
         self._owing_timer: asyncio.TimerHandle | None = None
         self._progress_timer: asyncio.TimerHandle | None = None
 
@@ -183,16 +183,13 @@ class Mesh:
             link.flush()
 
     def owe_acknowledgement(self, link: Link) -> None:
-        """Messages have arrived: the other side is told when they are many, or after a while."""
-        self._owing[link] = None
-        if link.inbox.untold_bytes >= TELL_BYTES:  # the other side may be waiting for room
-            self.mark(link)
-        if self._owing_timer is None:
+        """Messages have arrived: the other side is told after a while at the latest."""
+        if not self.owing:
             self._owing_timer = self.loop.call_later(self.timing.acknowledge_within_s, self._acknowledge)
+        self.owing[link] = None
 
     def _acknowledge(self) -> None:
-        self._owing_timer = None
-        owing, self._owing = self._owing, {}
+        owing, self.owing = self.owing, {}
         for link in owing:
             link.flush(tell=True)
 

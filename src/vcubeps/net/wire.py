@@ -69,15 +69,18 @@ class Wire:
         "_decode",
         "_decode_broadcast",
         "_decode_keeping_broadcast",
+        "_encode",
         "_encode_into",
         "_raw",
         "remembers",
     )
 
     def __init__(self) -> None:
-        self._encode_into = msgspec.msgpack.Encoder().encode_into
+        encoder = msgspec.msgpack.Encoder()
+        self._encode = encoder.encode
+        self._encode_into = encoder.encode_into
         self._buffer = bytearray()
-        """What is encoded grows here, in memory that is there already, and is copied once."""
+        """What is large grows here, in memory that is there already, and is copied once."""
         self._decode = msgspec.msgpack.Decoder(AnyMessage).decode
         self._decode_keeping_broadcast = msgspec.msgpack.Decoder(_OnWire).decode
         self._decode_broadcast = msgspec.msgpack.Decoder(Broadcast).decode
@@ -88,8 +91,7 @@ class Wire:
 
     def encode(self, message: AnyMessage) -> bytes:
         if type(message) is not Copy or _is_small(message.broadcast):
-            self._encode_into(message, self._buffer)
-            return bytes(self._buffer)
+            return self._encode(message)
         if message.broadcast is not self._broadcast:
             self._raw = msgspec.Raw(self._encoded(message.broadcast))
             self._broadcast = message.broadcast

@@ -219,11 +219,15 @@ class Broadcasts:
 
     def try_finish(self, task: Task) -> None:
         """If `task` has come to its end, say so: to its parent, or here if it is this node's own."""
-        if task.waiting or self._waits_for_finality(task) or not self._tree.finish_once(task):
+        if task.waiting or task.held or task.finished:
             return
         if task.parent != ROOT:
-            self._tree.acknowledge(task)
+            task.finished = True
+            self._tree.send_ack(task.parent, task.parent_hop, task.broadcast, task.reports, task.repaired)
             return
+        if self._waits_for_finality(task):
+            return
+        task.finished = True
         broadcast = task.broadcast
         worker = self.workers[broadcast.topic]
         worker.current = None
@@ -236,12 +240,12 @@ class Broadcasts:
         self._pump(worker, broadcast.topic)
 
     def _waits_for_finality(self, task: Task) -> bool:
-        """Whether `task` is an own subscription and some crash is not final here.
+        """Whether `task`, an own one, is a subscription and some crash is not final here.
 
         A node declared dead here may live, and others may still take in what it publishes
         without knowing of this subscription: it is in effect when they have given it up too.
         """
-        return task.parent == ROOT and type(task.broadcast) is Subscription and not self._local.is_settled()
+        return type(task.broadcast) is Subscription and not self._local.is_settled()
 
     def _joined(self, worker: Worker, task: Task) -> None:
         topic = worker.topic

@@ -7,6 +7,8 @@ sent again to the next recipient of that subtree that is alive.
 
 from __future__ import annotations
 
+import msgspec
+
 from vcubeps.cube import subtrees
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.messages import (
@@ -23,40 +25,32 @@ ROOT = -1
 """Parent of a task at the source itself."""
 
 
-class Task:
+class Task(msgspec.Struct, eq=False):
     """One broadcast at one node, from its arrival until the acknowledgement to the parent.
 
     Finished once: when `waiting` is empty and it is not `held`.
     """
 
-    __slots__ = (
-        "broadcast", "finished", "held", "parent", "parent_hop", "repaired", "reports", "waiting",
-    )  # fmt: skip
-
-    def __init__(self, broadcast: Broadcast, parent: int = ROOT, parent_hop: int = 0) -> None:
-        self.broadcast = broadcast
-        self.parent = parent
-        self.parent_hop = parent_hop
-        self.waiting: set[int] = set()
-        """Hops not yet acknowledged."""
-        self.held = False
-        """A leave that cannot take effect here yet."""
-        self.reports: dict[int, Report] = {}
-        """Of a SUB, by node. Nobody reports twice: subtrees are disjoint, and what a dead child had gathered
-        died with it."""
-        self.repaired = False
-        self.finished = False
+    broadcast: Broadcast
+    parent: int = ROOT
+    parent_hop: int = 0
+    waiting: set[int] = msgspec.field(default_factory=set)
+    """Hops not yet acknowledged."""
+    held: bool = False
+    """A leave that cannot take effect here yet."""
+    reports: dict[int, Report] = msgspec.field(default_factory=dict)
+    """Of a SUB, by node. Nobody reports twice: subtrees are disjoint, and what a dead child had gathered
+    died with it."""
+    repaired: bool = False
+    finished: bool = False
 
 
-class _Outstanding:
+class _Outstanding(msgspec.Struct, eq=False):
     """A copy sent and not yet acknowledged."""
 
-    __slots__ = ("child", "recipients", "task")
-
-    def __init__(self, task: Task, child: int, recipients: Recipients) -> None:
-        self.task = task
-        self.child = child
-        self.recipients = recipients
+    task: Task
+    child: int
+    recipients: Recipients
 
 
 class Dissemination:
@@ -150,20 +144,10 @@ class Dissemination:
                 task.repaired = task.repaired or type(task.broadcast) is Subscription
         return concerned
 
-    def finish_once(self, task: Task) -> bool:
-        """Mark `task` as finished if it has come to its end; true the one time that it does."""
-        if task.waiting or task.held or task.finished:
-            return False
-        task.finished = True
-        return True
-
-    def acknowledge(self, task: Task) -> None:
-        """Tell the parent that the whole subtree has been served."""
-        self.send_ack(task.parent, task.parent_hop, task.broadcast, task.reports, task.repaired)
-
     def send_ack(
         self, parent: int, hop: int, broadcast: Broadcast, reports: dict[int, Report], repaired: bool
     ) -> None:
+        """Tell the parent that the whole subtree has been served."""
         local = self._local
         dead = local.fresh
         if local.dead:

@@ -184,7 +184,7 @@ class Topic:
             self.view.hear(source, incarnation, counter)
         self.newest[source] = publication
         counters = (counter,) if len(publication.items) == 1 else publication.counters
-        self.local.outputs.append(Received(self.name, source, counters))
+        self.local.emit(Received(self.name, source, counters))
         return True
 
     def join(self, reports: dict[int, Report]) -> None:
@@ -264,7 +264,7 @@ class Topic:
         if type(message) is Publication:
             local = self.local
             self.past.deliver(local.me, message, message.digest == self.view.digest)
-            local.outputs.append(Deliver(self.name, message.source, message.items, message.barrier))
+            local.emit(Deliver(self.name, message.source, message.items, message.barrier))
             return
         self.apply_leave(message.source, message.counter)
         for task in self.leaves_held.pop((message.source, message.counter)):
