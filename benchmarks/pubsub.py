@@ -155,7 +155,7 @@ def _rows(systems: dict[str, System], options: argparse.Namespace) -> list[Row]:
         for mode in options.modes
         for size in options.sizes
         for name, system in systems.items()
-        for variant in (system.variants if mode == "flood" else system.variants[:1])
+        for variant in system.variants_in(mode)
     ]
 
 

@@ -21,6 +21,8 @@ class System:
     """The server, if it has one."""
     variants: tuple[str, ...] = ("",)
     """Settings, by name; the first, which must not lose anything, in every mode, the others in floods only."""
+    for_latency: tuple[str, ...] = ()
+    """Further ones, for latency only."""
 
     def left_out(self) -> str | None:
         """Why the system cannot be measured here, and the fix; None if it can."""
@@ -34,6 +36,11 @@ class System:
             path = f"benchmarks/{self.module.replace('.', '/')}.py"
             return f"there is no {path}: write it as benchmarks/peers/__init__.py describes"
         return None
+
+    def variants_in(self, mode: str) -> tuple[str, ...]:
+        if mode == "flood":
+            return self.variants
+        return self.variants[:1] + (self.for_latency if mode == "latency" else ())
 
     def title_of(self, variant: str) -> str:
         return f"{self.title} {variant}".strip()
@@ -53,5 +60,7 @@ SYSTEMS = {
         program="redis-server",
         variants=("unbounded", "default"),
     ),
-    "vcubeps": System("VCube-PS", "peers.vcube_ps", "vcubeps", "pip install -e ."),
+    "vcubeps": System(
+        "VCube-PS", "peers.vcube_ps", "vcubeps", "pip install -e .", for_latency=("in a task",)
+    ),
 }

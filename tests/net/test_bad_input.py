@@ -279,7 +279,7 @@ def test_two_clusters_with_each_others_addresses_refuse_each_other_and_say_why(
             }
             await still_serves(people)
             assert village[1]._runtime.mesh.refused["cluster"] >= 1
-            assert town[0]._runtime.mesh.refused_by_others["cluster"] == 1
+            assert town[0]._runtime.mesh.refused_by_others["cluster"] >= 1
             for node in (0, 1):  # the mistake is mended
                 town[node]._runtime.mesh.addresses = dict(enumerate(town.addresses))
             members = [await task for task in joining]

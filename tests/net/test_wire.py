@@ -20,8 +20,12 @@ from vcubeps.protocol.messages import (
 
 PUBLICATION = Publication(0, "room", 7, ((6, b"one"), (7, b"two")), {1: 3}, 99, 12)
 
+LARGE = Publication(0, "room", 7, ((6, b"one"), (7, b"two" * 5000)), {1: 3}, 99, 12)
+
+COPIES = [Copy(0, 1, 5, publication, {1: 4, 3: 9}, {2: 0}) for publication in (PUBLICATION, LARGE)]
+
 MESSAGES = [
-    Copy(0, 1, 5, PUBLICATION, {1: 4, 3: 9}, {2: 0}),
+    *COPIES,
     Copy(0, 1, 6, Subscription(0, "room", 3), {1: 0}, {}),
     Ack(1, 0, 5, {1: Report(4, 0, is_member=True)}, False, {2: 0}, 8),
     Flush(0, 0, 1, {2: 0}, {"room": {0: PUBLICATION}}, 9, {"room": (3, 7)}),
@@ -36,29 +40,40 @@ def test_a_message_is_read_as_it_was_written(message: object) -> None:
     assert Wire().decode(memoryview(Wire().encode(message))) == message  # type: ignore[arg-type]
 
 
-def test_a_broadcast_is_forwarded_with_the_bytes_it_came_in() -> None:
+@pytest.mark.parametrize("sent", COPIES, ids=["small", "large"])
+def test_a_broadcast_is_forwarded_as_it_came(sent: Copy) -> None:
     wire = Wire()
-    copy = wire.decode(memoryview(Wire().encode(MESSAGES[0])))  # type: ignore[arg-type]
+    copy = wire.decode(memoryview(Wire().encode(sent)))
     assert isinstance(copy, Copy)
     onward = Copy(1, 3, 1, copy.broadcast, {3: 9}, {})
     assert Wire().decode(wire.encode(onward)) == onward
 
 
-def test_what_is_forwarded_after_the_buffer_was_used_again_is_not_what_is_in_it_now() -> None:
+def test_a_large_broadcast_is_forwarded_with_the_bytes_it_came_in() -> None:
     wire = Wire()
-    buffer = bytearray(Wire().encode(MESSAGES[0]))  # type: ignore[arg-type]
+    received = bytearray(Wire().encode(COPIES[1]))
+    copy = wire.decode(memoryview(received))
+    assert isinstance(copy, Copy)
+    received[:] = received.replace(b"two", b"TWO")
+    assert b"TWO" * 5000 in wire.encode(Copy(1, 3, 1, copy.broadcast, {3: 9}, {}))
+
+
+@pytest.mark.parametrize("sent", COPIES, ids=["small", "large"])
+def test_what_is_forwarded_after_the_buffer_was_used_again_is_not_what_is_in_it_now(sent: Copy) -> None:
+    wire = Wire()
+    buffer = bytearray(Wire().encode(sent))
     copy = wire.decode(memoryview(buffer))
     assert isinstance(copy, Copy)
     wire.forget()
     buffer[:] = b"x" * len(buffer)
-    assert Wire().decode(wire.encode(copy)) == MESSAGES[0]
+    assert Wire().decode(wire.encode(copy)) == sent
 
 
 def test_a_node_keeps_no_view_of_a_buffer_that_it_has_given_back() -> None:
     async def main() -> None:
         async with Live(4) as live:
             members = await live.join_all("room")
-            await (await members[0].publish(b"hello")).acknowledged()
+            await (await members[0].publish(b"hello" * 1000)).acknowledged()
             assert all(node._runtime._wire._broadcast is None for node in list(live.nodes.values())[1:])
 
     run(main())

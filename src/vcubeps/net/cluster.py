@@ -230,7 +230,8 @@ class _Worker:
 def _once(loop: asyncio.AbstractEventLoop, pipe: int, readable: asyncio.Future[None]) -> Callable[[], None]:
     def tell() -> None:
         loop.remove_reader(pipe)
-        readable.set_result(None)
+        if not readable.done():  # whoever waits may have been cancelled in this turn
+            readable.set_result(None)
 
     return tell
 

@@ -94,9 +94,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._reader.room
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._mesh.reading_bytes = nbytes
+        link, message = self.link, self._reader.sole_message(nbytes)
+        self._mesh.begin_read(nbytes, message is not None)
         try:
-            link, message = self.link, self._reader.sole_message(nbytes)
             if message is not None and link is not None:
                 link.on_message(*message)
             else:

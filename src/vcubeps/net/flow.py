@@ -59,7 +59,7 @@ class FlowControl:
             del self.gates[key]
         held, topic.held_acks = topic.held_acks, []
         for destination, target, body in held:
-            self._runtime.mesh.send(destination, target, body)
+            self._runtime.mesh.link(destination).send(target, body, now=False)
 
     # -- this node's application publishes -----------------------------------------------------
 

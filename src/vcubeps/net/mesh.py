@@ -29,9 +29,7 @@ _TURNS_TO_APPEAR = 5
 
 _TELL_AGAIN_S, _TOLD_MAX = 60.0, 1000
 
-LITTLE_BYTES = 4096
-"""While so little arrives at a time, what must go on to others should be written at once; where it is more, there is
-more to gain from fewer writes."""
+_LITTLE_BYTES = 4096
 
 
 class ListenError(OSError):
@@ -101,8 +99,11 @@ class Mesh:
         self._server: asyncio.Server | None = None
         self._dirty: dict[Link, None] = {}
         self._turn_scheduled = False
-        self.reading_bytes = 0
-        """What has arrived on a connection and is being handled, until `end_read`; 0 at other times."""
+        self._is_reading = False
+        """Something has arrived on a connection and is being handled: a turn's end is scheduled at `end_read`."""
+        self.reads_little = False
+        """Then: it is one small message. What it causes should be written at once; where more arrives at a time, there
+        is more to gain from fewer writes."""
         self.owing: dict[Link, None] = {}
         """Links whose other side has not been told of all that it sent. While there are any, a timer runs."""
         self._owing_timer: asyncio.TimerHandle | None = None
@@ -136,16 +137,13 @@ class Mesh:
     # -- links ---------------------------------------------------------------------------------
 
     def link(self, other: int) -> Link:
+        """To that node; made when it is asked for first."""
         link = self.links.get(other)
         if link is None:
             link = self.links[other] = Link(self, other)
             if self._progress_timer is None:
                 self._check_progress()
         return link
-
-    def send(self, other: int, target: int, body: bytes, now: bool = False) -> None:
-        """Hand a message to a link; `now`: it is written at once, not at the end of the turn."""
-        (self.links.get(other) or self.link(other)).send(target, body, now)
 
     def watch(self, link: Link) -> None:
         """`link` may have room again."""
@@ -158,12 +156,17 @@ class Mesh:
     def mark(self, link: Link) -> None:
         """`link` may have something to write."""
         self._dirty[link] = None
-        if not self.reading_bytes:
+        if not self._is_reading:
             self.wake()
+
+    def begin_read(self, size: int, is_alone: bool) -> None:
+        """Something has arrived on one connection; `is_alone`: just one message."""
+        self._is_reading = True
+        self.reads_little = is_alone and size <= _LITTLE_BYTES
 
     def end_read(self) -> None:
         """What had arrived on one connection has been handled."""
-        self.reading_bytes = 0
+        self._is_reading = self.reads_little = False
         if self._dirty:
             self.wake()
 

@@ -20,7 +20,7 @@ from vcubeps.net.handshake import Refusal
 from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
 from vcubeps.net.measures import DELIVERED_MAX, OWN, Measures
 from vcubeps.net.memberships import Memberships
-from vcubeps.net.mesh import LITTLE_BYTES, Mesh
+from vcubeps.net.mesh import Mesh
 from vcubeps.net.message import stamp_ns, stamped
 from vcubeps.net.settings import ClusterSettings
 from vcubeps.net.subscription import Receipt
@@ -118,7 +118,7 @@ class Runtime:
                 topic = self.topics.get(message.broadcast.topic)
                 if topic is not None and topic.full:
                     self.flow.gate(topic, other, message.hop)
-            self.carry_out(self.peer.receive(other, message), self.mesh.reading_bytes <= LITTLE_BYTES)
+            self.carry_out(self.peer.receive(other, message), self.mesh.reads_little)
         except ProtocolViolation:
             self.measures.violations += 1
             raise
@@ -199,9 +199,7 @@ class Runtime:
         if self.flow.gates and type(message) is Ack and (output.destination, message.hop) in self.flow.gates:
             self.flow.hold(output.destination, message, body)
         else:
-            links = self.mesh.links
-            link = links.get(output.destination) or self.mesh.link(output.destination)
-            link.send(message.target, body, hurry)
+            self.mesh.link(output.destination).send(message.target, body, now=hurry)
 
     def _on_arrival(self, received: Received, batch: Deliver) -> bool:
         """Received and delivered at once: nearly always. Returns as `_hand_over`."""
