@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 import msgspec
 import pytest
@@ -201,9 +203,7 @@ def test_a_function_is_called_with_every_message_in_causal_order_and_nothing_is_
     async def main() -> None:
         async with Live(4) as live:
             called: list[vcubeps.Message] = []
-            quiet = await live[3].subscribe(
-                "room", codec="json", on_message=called.append, queue_messages_max=1
-            )
+            quiet = await live[3].subscribe("room", codec="json", on_message=called.append)
             reader = await live[3].subscribe("room", codec="json")
             one, two = [await live[node].subscribe("room", codec="json") for node in (1, 2)]
             for number in range(20):
@@ -220,33 +220,75 @@ def test_a_function_is_called_with_every_message_in_causal_order_and_nothing_is_
     run(main())
 
 
-def test_what_a_called_function_raises_is_reported_and_the_next_message_comes() -> None:
+@pytest.mark.parametrize("error", [LookupError("bad"), asyncio.CancelledError("bad")])
+def test_what_a_called_function_raises_is_reported_and_the_next_message_comes(error: BaseException) -> None:
     async def main() -> None:
         async with Live(2) as live:
-            problems: list[tuple[str, str]] = []
+            problems: list[tuple[str, BaseException]] = []
             asyncio.get_running_loop().set_exception_handler(
-                lambda _, context: problems.append((context["message"], repr(context["exception"])))
+                lambda _, context: problems.append((context["message"], context["exception"]))
             )
             called: list[bytes] = []
 
             def picky(message: vcubeps.Message) -> None:
                 called.append(message.payload)
                 if message.payload == b"bad":
-                    raise LookupError("bad")
+                    raise error
 
             await live[1].subscribe("room", on_message=picky)
             room = await live[0].subscribe("room", reads=False)
             for payload in (b"bad", b"good"):
                 await (await room.publish(payload)).acknowledged()
             assert called == [b"bad", b"good"]
-            [(message, error)] = problems
+            [(message, reported)] = problems
             assert "on_message of node 1's subscription to 'room' failed" in message
-            assert error == "LookupError('bad')"
+            assert reported is error
 
     run(main())
 
 
-@pytest.mark.parametrize("on_message", [asyncio.sleep, 7])
+def test_a_called_function_may_leave_and_publish_as_an_eager_task_does() -> None:
+    """With asyncio's eager tasks a coroutine that is started in the function begins to run inside it."""
+
+    async def main() -> None:
+        async with Live(2) as live:
+            begun: list[Coroutine[Any, Any, object]] = []
+            seen: dict[str, list[bytes]] = {"first": [], "second": []}
+
+            def begin(coroutine: Coroutine[Any, Any, object]) -> None:
+                with contextlib.suppress(StopIteration):
+                    coroutine.send(None)
+                    begun.append(coroutine)
+
+            def leaves(message: vcubeps.Message) -> None:
+                seen["first"].append(message.payload)
+                if message.payload == b"two":
+                    begin(first.close())
+                    begin(second.publish(b"answer"))
+
+            first = await live[1].subscribe("room", on_message=leaves)
+            second = await live[1].subscribe(
+                "room", on_message=lambda message: seen["second"].append(message.payload)
+            )
+            alone = await live[1].subscribe("alone", on_message=lambda _: begin(alone.close()))
+            room = await live[0].subscribe("room", reads=False)
+            for payload in (b"one", b"two", b"three"):  # the last two leave as one batch
+                await room.publish(payload)
+            await until(lambda: len(seen["second"]) == 4)
+            assert seen == {"first": [b"one", b"two"], "second": [b"one", b"two", b"three", b"answer"]}
+            await alone.publish(b"goodbye")
+            assert alone.is_closed
+            for coroutine in begun:
+                coroutine.close()
+
+    run(main())
+
+
+class Awaited:
+    async def __call__(self, message: vcubeps.Message) -> None: ...
+
+
+@pytest.mark.parametrize("on_message", [asyncio.sleep, Awaited(), 7])
 def test_what_cannot_be_called_with_a_message_is_refused(on_message: object) -> None:
     async def main() -> None:
         async with Live(1) as live:
@@ -254,6 +296,20 @@ def test_what_cannot_be_called_with_a_message_is_refused(on_message: object) -> 
                 vcubeps.UsageError, match="on_message is a plain function of one message, got"
             ):
                 live[0].subscribe("room", on_message=on_message)  # type: ignore[arg-type]
+
+    run(main())
+
+
+def test_where_a_function_is_called_there_is_nothing_to_be_read() -> None:
+    async def main() -> None:
+        async with Live(1) as live:
+            for other in ({"reads": False}, {"slow": "disconnect"}, {"queue_messages_max": 5}):
+                with pytest.raises(vcubeps.UsageError, match="with on_message nothing waits to be read"):
+                    live[0].subscribe("room", on_message=print, **other)  # type: ignore[arg-type]
+            room = await live[0].subscribe("room", on_message=lambda message: None)
+            for read in (room.receive, room.receive_batch, room.__anext__):
+                with pytest.raises(vcubeps.UsageError, match="messages of 'room' go to on_message"):
+                    await read()
 
     run(main())
 

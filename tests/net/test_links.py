@@ -396,3 +396,37 @@ def test_what_survivors_hold_of_a_crashed_publisher_may_be_larger_than_a_frame()
             assert refusals(live) <= {"collision"}
 
     run(main())
+
+
+def test_what_has_arrived_is_confirmed_after_a_while_again_and_again() -> None:
+    async def main() -> None:
+        async with Live(2) as live:
+            room, _ = await live.join_all("room")
+            links = [link for node in live.nodes.values() for link in node._runtime.mesh.links.values()]
+            for _ in range(3):
+                await (await room.publish(b"hello")).acknowledged()
+                await until(lambda: not any(link.outbox for link in links), "all to be confirmed")
+
+    run(main())
+
+
+def test_what_cannot_be_confirmed_because_the_connection_is_full_is_confirmed_later() -> None:
+    async def main() -> None:
+        timing = msgspec.structs.replace(FAST, acknowledge_within_s=60.0)
+        async with Live(2, timing=timing) as live:
+            room, _ = await live.join_all("room")
+            mesh = live[1]._runtime.mesh
+            link = mesh.links[0]
+            assert link.connection is not None
+            link.connection.pause_writing()
+            await room.publish(b"hello")
+            received = link.inbox.last
+            await until(lambda: link.inbox.last > received)
+            mesh._acknowledge()
+            assert link in mesh.owing
+            link.connection.resume_writing()
+            mesh._acknowledge()
+            await until(lambda: live[0]._runtime.mesh.links[1].outbox.first > received)
+            mesh._acknowledge()
+
+    run(main())

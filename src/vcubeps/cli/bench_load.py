@@ -60,6 +60,7 @@ class _Reader:
         self._me, self._hot, self._messages, self._timed = node.id, hot, messages, timed
         self._next = dict.fromkeys((other for other in node.nodes if other != node.id), 0)
         self.progress = asyncio.Event()
+        self.has_ended = False
         self.gave_up = False
         """Nothing has come for too long: what is missing will not come."""
 
@@ -89,6 +90,7 @@ class _Reader:
                 if self._timed:
                     measured.latencies_us.append(int((time.time() - message.published_at) * 1e6))
             self.progress.set()
+        self.has_ended = True
         self.progress.set()
         return measured
 
@@ -99,7 +101,7 @@ async def _windowed(
     number = 0
     while number < messages and not reader.gave_up:
         reader.progress.clear()
-        allowed = min(messages, reader.slowest() + WINDOW)
+        allowed = messages if reader.has_ended else min(messages, reader.slowest() + WINDOW)
         while number < allowed:
             await hot.publish(_MARK.pack(me, number) + padding)
             number += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 from typing import TYPE_CHECKING, cast
 
@@ -29,9 +28,6 @@ _WRITE_BUFFER_BYTES = 1 << 20
 _GATHERED_BYTES = 32 << 10
 """Up to here parts are joined before they are written; beyond, the copy costs more than it saves."""
 
-_WRITES_TO_SOCKETS = os.name == "posix"
-"""Whether the number of a socket is that of a file."""
-
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 """A host that vanished is noticed within half a minute although nothing is sent to it."""
 
@@ -41,7 +37,6 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_deadline",
-        "_fd",
         "_mesh",
         "_reader",
         "_transport",
@@ -74,7 +69,6 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         sock = self._transport.get_extra_info("socket")
-        self._fd = sock.fileno()
         # asyncio leaves this out where a socket was made without naming its protocol; writes are gathered here.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -131,31 +125,17 @@ class Connection(asyncio.BufferedProtocol):
     # -- the mesh's side -----------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
+        """What is written on a connection that is closing is lost: its link is about to hear of that, and keeps what
+        it sends."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
     def write_all(self, parts: list[bytes | memoryview], size: int) -> None:
         """`parts`, `size` bytes in all or a little more, with one call."""
         if size <= _GATHERED_BYTES:
-            self.write_now(b"".join(parts))
+            self.write(b"".join(parts))
         elif not self._transport.is_closing():
             self._transport.writelines(parts)
-
-    def write_now(self, data: bytes) -> None:
-        """Straight to the socket if nothing waits before it: uvloop's transport would keep it until all that has
-        arrived in this turn has been handled, and others wait for it."""
-        transport = self._transport
-        if transport.is_closing():
-            return  # the link is about to hear of it, and has kept what it sends
-        if _WRITES_TO_SOCKETS and not transport.get_write_buffer_size():
-            try:
-                sent = os.write(self._fd, data)
-            except OSError:  # it is full, or broken, which the transport finds out by itself
-                sent = 0
-            if sent == len(data):
-                return
-            data = data[sent:]
-        transport.write(data)
 
     def refuse(self, refusal: Refusal) -> None:
         """Tell the other side why, and end."""

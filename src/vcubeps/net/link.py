@@ -82,7 +82,7 @@ class Link:
             and not outbox.unsent_size
             and len(body) <= _SMALL_BYTES
         ):
-            connection.write_now(outbox.append_sent(target, body))
+            connection.write(outbox.append_sent(target, body))
         else:
             outbox.append(target, body)
             self._mesh.mark(self)

@@ -195,6 +195,8 @@ class Mesh:
         owing, self.owing = self.owing, {}
         for link in owing:
             link.flush(tell=True)
+            if link.is_connected() and link.inbox.told != link.inbox.last:
+                self.owe_acknowledgement(link)  # nothing could be written now
 
     def _check_progress(self) -> None:
         now_s = self.loop.time()

@@ -84,7 +84,8 @@ class Node:
         - `reads`: False for those who only publish: nothing is kept for them to read.
         - `on_message`: called with each message right where it is delivered, in the event loop, instead of keeping it
           to be read: no task has to be woken, so nothing is faster. It must return soon, and is not awaited; what it
-          raises goes to the loop's exception handler, and the next message comes all the same.
+          raises goes to the loop's exception handler, and the next message comes all the same. The first message may
+          come just before `subscribe` returns.
 
         It may be called more than once for a topic; every subscription gets all messages from then on.
 
@@ -106,8 +107,14 @@ class Node:
                 raise UsageError(
                     f"queue_messages_max is {queue_messages_max!r}: give a whole number from 1 up"
                 )
+            if on_message is not None and (not reads or slow != "wait" or queue_messages_max is not None):
+                raise UsageError(
+                    "with on_message nothing waits to be read: leave reads, slow and queue_messages_max out"
+                )
             if on_message is not None and (
-                not callable(on_message) or inspect.iscoroutinefunction(on_message)
+                not callable(on_message)
+                or inspect.iscoroutinefunction(on_message)
+                or inspect.iscoroutinefunction(type(on_message).__call__)
             ):
                 raise UsageError(
                     f"on_message is a plain function of one message, got {on_message!r}: start a task in it if it has "

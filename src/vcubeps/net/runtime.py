@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ from vcubeps.net.memberships import Memberships
 from vcubeps.net.mesh import Mesh
 from vcubeps.net.message import stamp_ns, stamped
 from vcubeps.net.settings import ClusterSettings
-from vcubeps.net.subscription import Receipt
+from vcubeps.net.subscription import Receipt, Subscription
 from vcubeps.net.topics import LocalTopic, Stage
 from vcubeps.net.tracer import NOBODY_ASKED_NS, Tracer
 from vcubeps.net.wire import Wire
@@ -83,6 +84,8 @@ class Runtime:
         self._up = asyncio.Event()
         self._releasable: dict[str, None] = {}
         """Topics with publications that wait for the end of the turn."""
+        self.calls: deque[tuple[Subscription, Deliver]] = deque()
+        """What the application's functions are to be given when the outputs at hand have been carried out."""
         self.flow = FlowControl(self)
         self.memberships = Memberships(self)
         self._carriers: dict[type, Callable[[Any], None]] = {
@@ -188,6 +191,9 @@ class Runtime:
                 waits_to_be_read |= self._on_arrival(output, batch)
             else:
                 self._carriers[type(output)](output)
+        while self.calls:  # not before: the application may call back
+            subscription, delivered = self.calls.popleft()
+            subscription.call(delivered)
         if answer is not None:
             self._send(answer, hurry=not waits_to_be_read)
         if self.memberships.too_slow:

@@ -12,6 +12,7 @@ from vcubeps.net.errors import SlowSubscriber, SubscriptionClosed
 from vcubeps.net.events import Disconnected, Event
 from vcubeps.net.message import Codec, Message, messages_of
 from vcubeps.net.topics import LocalTopic
+from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.outputs import Barrier, Deliver
 
 if TYPE_CHECKING:
@@ -72,12 +73,9 @@ class Subscription:
         self._topic = topic
         self._codec = codec
         self._slow = slow
+        self._reads = reads and on_message is None
         self._on_message = on_message
-        self.deliver: Callable[[Deliver, int], bool] = (
-            self._call if on_message is not None else self._keep if reads else self._ignore
-        )
-        """Given each batch and its bytes, says whether it waits to be read now."""
-        self.holds_publishers = reads and on_message is None and slow == "wait"
+        self.holds_publishers = self._reads and slow == "wait"
         """Whether a backlog here slows the publishers of the topic."""
         self.messages_max = messages_max
         self.bytes_max = bytes_max
@@ -225,7 +223,12 @@ class Subscription:
         if self.is_closed:
             raise self._closed()
 
-    def _keep(self, batch: Deliver, size: int) -> bool:
+    def deliver(self, batch: Deliver, size: int) -> bool:
+        """Whether the batch, of `size` bytes, waits to be read now."""
+        if not self._reads:
+            if self._on_message is not None:
+                self._runtime.calls.append((self, batch))
+            return False
         self._batches.append(batch)
         self._sizes.append(size)
         self.backlog += len(batch.items)
@@ -238,16 +241,19 @@ class Subscription:
             self._wake()
         return True
 
-    def _call(self, batch: Deliver, size: int) -> bool:
+    def call(self, batch: Deliver) -> None:
+        """Give the application's function what was delivered."""
         on_message = self._on_message
         assert on_message is not None
         before: Barrier | int = batch.after
         for counter, data in batch.items:
+            if self.is_closed:
+                return
             message = Message(batch.topic, batch.source, counter, data, before, self._codec)
             before = counter
             try:
                 on_message(message)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:  # the latter is of a task that it looked at
                 self._runtime.loop.call_exception_handler(
                     {
                         "message": f"on_message of node {self._runtime.id}'s subscription to {self.topic!r} failed; "
@@ -255,10 +261,6 @@ class Subscription:
                         "exception": error,
                     }
                 )
-        return False
-
-    def _ignore(self, batch: Deliver, size: int) -> bool:
-        return False
 
     def tell(self, event: Event) -> None:
         for listener in self._listeners:
@@ -285,6 +287,10 @@ class Subscription:
     # -- inside --------------------------------------------------------------------------------
 
     async def _wait(self) -> None:
+        if self._on_message is not None:
+            raise self._runtime.refused(
+                UsageError(f"messages of {self.topic!r} go to on_message: subscribe without it to read them")
+            )
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._readers.append(future)
         try:

@@ -1,58 +1,11 @@
-"""How and when what is sent leaves: straight to the socket, at once if it comes alone, in batches if it does not."""
+"""When what is published leaves: at once if it comes alone, in batches if it does not."""
 
 from __future__ import annotations
 
-import socket
-from typing import cast
-
-import pytest
-
 from net.live import Live, run
-from vcubeps.net.connection import Connection
 from vcubeps.net.measures import TopicMeasures
 from vcubeps.net.settings import Limits
 from vcubeps.net.topics import ALONE_NS, LocalTopic
-
-
-class FullTransport:
-    """A transport that is given what its socket did not take, and does not get rid of it."""
-
-    def __init__(self) -> None:
-        self.kept = b""
-
-    def is_closing(self) -> bool:
-        return False
-
-    def get_write_buffer_size(self) -> int:
-        return len(self.kept)
-
-    def write(self, data: bytes) -> None:
-        self.kept += data
-
-
-@pytest.mark.parametrize("size", [1, 1000, 30_000])
-def test_what_a_full_socket_does_not_take_follows_in_order(size: int) -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        connection = Connection.__new__(Connection)
-        transport = FullTransport()
-        connection._transport = cast("object", transport)  # type: ignore[assignment]
-        connection._fd = ours.fileno()
-        written = b""
-        number = 0
-        while len(transport.kept) < 100_000:
-            number += 1
-            data = (b"%d," % number) * size
-            connection.write_now(data)
-            written += data
-        theirs.setblocking(False)
-        arrived = b""
-        while len(arrived) < len(written) - len(transport.kept):
-            arrived += theirs.recv(1 << 20)
-        assert arrived + transport.kept == written
-        assert arrived
 
 
 def test_only_a_publication_that_comes_alone_after_one_that_did_is_not_gathered() -> None:
