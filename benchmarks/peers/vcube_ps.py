@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import vcubeps
 from peers.asyncio_member import AsyncioMember
 from peers.place import TOPIC
@@ -28,7 +30,7 @@ class Member(AsyncioMember):
         )
         me = self.place.me
         self._node = await start_node(settings, me, VolatileIncarnation(me), None, None)
-        deliver = self.deliver if self.place.variant != "in a task" else None
+        deliver = self._deliver = self.deliver if self.place.variant != "in a task" else None
         self._subscription = await self._node.subscribe(
             TOPIC,
             on_message=(lambda message: deliver([message.payload]) if message.source != me else None)
@@ -40,6 +42,8 @@ class Member(AsyncioMember):
         await self._subscription.publish(payload)
 
     async def receive_batch(self) -> list[bytes]:
+        if self._deliver is not None:
+            await asyncio.get_running_loop().create_future()  # there is nothing to be read
         me = self.place.me
         return [
             message.payload for message in await self._subscription.receive_batch() if message.source != me
