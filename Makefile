@@ -31,6 +31,7 @@ types: $(READY)  ## mypy --strict alone
 
 bench: class-archive  ## speed of the live network beside others, the core, the simulator, sweeps and the audit
 	$(BIN)/python benchmarks/pubsub.py
+	$(BIN)/python benchmarks/pauses.py
 	$(BIN)/python benchmarks/churn.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/core.py

@@ -162,7 +162,8 @@ class Subscription:
         >>> async def main():
         ...     async with vcubeps.LocalCluster(1) as cluster, cluster[0].subscribe("room") as room:
         ...         for number in range(3):
-        ...             await room.publish(b"%d" % number)
+        ...             receipt = await room.publish(b"%d" % number)
+        ...         await receipt.acknowledged()
         ...         return [message.payload for message in await room.receive_batch()]
         >>> asyncio.run(main())
         [b'0', b'1', b'2']
