@@ -51,6 +51,8 @@ def main() -> None:
     parser.add_argument("--publications", type=int, default=200, help="for every pause in every round (200)")
     parser.add_argument("--rounds", type=int, default=3, help="of all pauses in turn; medians are shown (3)")
     options = parser.parse_args()
+    if min(options.publications, options.rounds) < 1:
+        parser.error("give 1 or more of publications and rounds")
     found = run(measure(options.publications, options.rounds))
     table = Table("pause", "CPU µs per delivery", "range", title=f"{NODES} nodes in one process, 64 B")
     for pause_ms, costs in found.items():

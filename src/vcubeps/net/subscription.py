@@ -13,7 +13,7 @@ from vcubeps.net.events import Disconnected, Event
 from vcubeps.net.message import Codec, Message, messages_of
 from vcubeps.net.topics import LocalTopic
 from vcubeps.protocol.errors import UsageError
-from vcubeps.protocol.outputs import Barrier, Deliver
+from vcubeps.protocol.outputs import Deliver
 
 if TYPE_CHECKING:
     from vcubeps.net.runtime import Runtime
@@ -246,12 +246,9 @@ class Subscription:
         """Give the application's function what was delivered."""
         on_message = self._on_message
         assert on_message is not None
-        before: Barrier | int = batch.after
-        for counter, data in batch.items:
+        for message in messages_of((batch,), self._codec):
             if self.is_closed:
                 return
-            message = Message(batch.topic, batch.source, counter, data, before, self._codec)
-            before = counter
             try:
                 on_message(message)
             except (Exception, asyncio.CancelledError) as error:  # the latter is of a task that it looked at

@@ -148,9 +148,7 @@ class Peer:
             self._apply(sender, sound)
         except Fenced:
             self._restart()
-        local = self._local
-        outputs, local.outputs = local.outputs, []
-        return outputs
+        return self._take_outputs()
 
     def suspect(self, node: int, incarnation: int) -> list[Output]:
         """The failure detector reports that `incarnation` of `node`, the newest it knows, has crashed.
