@@ -49,6 +49,7 @@ from vcubeps.protocol.messages import (
     Report,
     Subscription,
     Unsubscription,
+    Welcome,
     addressed_incarnation,
 )
 from vcubeps.protocol.outputs import Barrier, Deliver, Item, Output, Send, Unsubscribed
@@ -704,13 +705,7 @@ def booting_nodes_do_not_flush(patch: Patch) -> None:
 
 @ablation(
     "10: a node that came up without one that lived starts again when that one lets it in",
-    Search(
-        only("absent unordered heavy-tail crash recover suspect stale-up boot-suspect", 3, 4, 15),
-        checkers("liveness views"),
-        11.2,
-        3557,
-        first=275,
-    ),
+    Search(only("islands joins crash recover cut", 2, 4, 10), checkers("acquaintance"), 4560, 1500),
 )
 def nodes_that_came_up_alone_go_on(patch: Patch) -> None:
     send_welcome = Admission._send_welcome
@@ -719,6 +714,54 @@ def nodes_that_came_up_alone_go_on(patch: Patch) -> None:
         send_welcome(self, destination, admit=False)
 
     patch.setattr(Admission, "_send_welcome", never_admit)
+
+
+@ablation(
+    "10: whoever is let in gets one Welcome, and one that comes after a node went up does not hide that it came up "
+    "without the sender; each covers for the other",
+    Search(only("islands permuted joins crash recover cut", 2, 4, 10), checkers("views"), 2300, 1500),
+)
+def welcomes_come_in_pairs_and_are_noted_whenever_they_come(patch: Patch) -> None:
+    on_welcome, send_welcome = Admission._on_welcome_while_up, Admission._send_welcome
+
+    def note(self: Admission, sender: int, welcome: Welcome) -> None:
+        on_welcome(self, sender, welcome)
+        self._welcomed[sender] = max(welcome.origin, self._welcomed.get(sender, -1))
+
+    def pair(self: Admission, destination: int, admit: bool) -> None:
+        send_welcome(self, destination, admit)
+        if admit:
+            send_welcome(self, destination, admit=False)
+
+    patch.setattr(Admission, "_on_welcome_while_up", note)
+    patch.setattr(Admission, "_send_welcome", pair)
+
+
+@ablation(
+    "10: who deals with an incarnation of a node has done with those before it",
+    Search(
+        only("cut-join joins permuted greetings crash recover cut", 4, 4, 10),
+        checkers("liveness"),
+        3.8,
+        8000,
+        first=1000,
+    ),
+)
+def superseded_incarnations_are_not_dead(patch: Patch) -> None:
+    create = LocalNode.__init__
+
+    def raise_known(self: Admission, other: int, incarnation: int) -> None:
+        if incarnation > self._local.known_incarnation(other):
+            self._local.known[other] = incarnation
+            self._crashes.forget_flushes(other)
+            self._reported.pop(other, None)
+
+    def nobody_dead(self: LocalNode, *args: Any) -> None:
+        create(self, *args)
+        self.dead, self.fresh = {}, {}
+
+    patch.setattr(Admission, "_raise_known", raise_known)
+    patch.setattr(LocalNode, "__init__", nobody_dead)
 
 
 @ablation("10: a node goes up when all who live know of each other")

@@ -39,10 +39,20 @@ class Wire:
     from Subscribed on until the node unsubscribes or crashes.
     """
 
-    def __init__(self, peer_factory: Callable[..., Any], nodes: Iterable[int]) -> None:
+    def __init__(
+        self,
+        peer_factory: Callable[..., Any],
+        nodes: Iterable[int],
+        *,
+        ran_before: bool = False,
+        last_first: bool = False,
+    ) -> None:
+        """`ran_before`: all start as incarnation 1. `last_first`: what an input sends leaves in reverse order, as the
+        runtime writes it."""
         self._factory = peer_factory
+        self._last_first = last_first
         self.nodes = sorted(nodes)
-        self.peers: dict[int, Any] = {node: peer_factory(node, self.nodes) for node in self.nodes}
+        self.peers: dict[int, Any] = {}
         self.incarnations = dict.fromkeys(self.nodes, 0)
         self.in_flight: list[InFlight] = []
         self._slow: dict[tuple[int, int], Callable[[Any], bool]] = {}
@@ -53,6 +63,12 @@ class Wire:
         self.delivered: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
         self.received: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self.started: defaultdict[int, list[Started]] = defaultdict(list)
+        for node in self.nodes:
+            self.peers[node] = peer_factory(node, self.nodes, **({"incarnation": 1} if ran_before else {}))
+        if ran_before:
+            self.incarnations = dict.fromkeys(self.nodes, 1)
+            for node in self.nodes:
+                self._carry_out(node, self.peers[node].start())
 
     # Inputs.
 
@@ -121,6 +137,9 @@ class Wire:
         return False
 
     def _carry_out(self, node: int, outputs: list[Output]) -> None:
+        if self._last_first:
+            sends = [output for output in outputs if isinstance(output, Send)]
+            outputs = [output for output in outputs if not isinstance(output, Send)] + sends[::-1]
         for output in outputs:
             self.log.append((node, output))
             self.outputs[node].append(output)

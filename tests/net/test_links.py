@@ -322,6 +322,28 @@ def test_a_node_taken_for_crashed_that_then_vanishes_counts_as_crashed_as_its_ne
     run(main())
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_nodes_that_started_again_while_nobody_reached_anybody_find_each_other(count: int) -> None:
+    async def main() -> None:
+        async with Live(count, proxied=True, timing=timing(unreachable_after_s=0.2)) as live:
+            for number in range(count):
+                await live.crash(number)
+            assert live.proxies is not None
+            for way in live.proxies.ways.values():
+                way.is_blocked = True
+            await asyncio.gather(*(live.start(number) for number in range(count)))
+            members = await live.join_all("room")
+            assert [member.subscription.members for member in members] == [(n,) for n in range(count)]
+            for way in live.proxies.ways.values():
+                way.is_blocked = False
+            everyone = tuple(range(count))
+            await until(lambda: all(live[n].members("room") == everyone for n in everyone), "one cluster")
+            await members[0].publish(b"hello")
+            await until(lambda: all(b"hello" in member.payloads for member in members))
+
+    run(main())
+
+
 def test_a_node_that_hangs_with_its_connections_open_counts_as_crashed_and_comes_back_with_a_gap() -> None:
     async def main() -> None:
         slow = timing(unreachable_after_s=0.4, connect_timeout_s=0.1)

@@ -1,6 +1,6 @@
-"""Rules that the explorer's findings added to the design, each as a trace that breaks without it.
+"""Rules that searches added to the design, each as a trace that breaks without it.
 
-docs/internals/protocol.md tells the stories. Random schedules hit the first two once in some ten thousand
+docs/internals/protocol.md tells the stories. Random schedules hit some of them once in some ten thousand
 schedules aimed at them, so the traces are directed.
 """
 
@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import pytest
 
+from ablations import (
+    superseded_incarnations_are_not_dead,
+    welcomes_come_in_pairs_and_are_noted_whenever_they_come,
+)
+from crash_stories import at_work, is_subscription
 from vcubeps.protocol.admission import Admission
 from vcubeps.protocol.broadcasts import Broadcasts
-from vcubeps.protocol.messages import Copy
+from vcubeps.protocol.messages import Copy, Welcome
 from vcubeps.protocol.peer import Peer
 from wire import Wire
 
@@ -116,3 +121,114 @@ def test_without_waiting_a_subscriber_misses_what_another_delivers(monkeypatch: 
 
     assert was_subscribed
     assert survivors_disagree(wire, b"m", (0, 2))
+
+
+# Islands that boot apart find each other.
+
+
+def islands_meet(nodes: int) -> Wire:
+    """Nodes that have run before start while nobody reaches anybody. Each is told, truthfully, that the others'
+    earlier incarnations have crashed, and goes up alone. Then the network comes up, and all Hellos arrive."""
+    wire = Wire(Peer, range(nodes), ran_before=True, last_first=True)
+    for observer in wire.nodes:
+        for other in wire.nodes:
+            if other != observer:
+                wire.suspect(observer, other, 0)
+        assert wire.peers[observer].is_up
+        wire.subscribe(observer, T)
+    wire.run()
+    for node in wire.nodes:
+        if wire.peers[node].can_subscribe(T):
+            wire.subscribe(node, T)
+            wire.run()
+    return wire
+
+
+def are_together(wire: Wire) -> bool:
+    return all(set(peer.members(T)) == set(wire.nodes) for peer in wire.peers.values())
+
+
+@pytest.mark.parametrize("nodes", [2, 4, 8])
+def test_nodes_that_came_up_alone_find_each_other_when_they_can(nodes: int) -> None:
+    wire = islands_meet(nodes)
+
+    assert are_together(wire)
+    wire.publish(0, T, b"m")
+    wire.run()
+    assert all((0, b"m") in wire.delivered[node] for node in wire.nodes)
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_if_a_later_welcome_hides_the_first_they_stay_alone(
+    nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    welcomes_come_in_pairs_and_are_noted_whenever_they_come(monkeypatch)
+
+    wire = islands_meet(nodes)
+
+    assert not are_together(wire)
+    assert all(peer.is_up for peer in wire.peers.values())  # and nobody notices
+
+
+def test_whoever_is_let_in_gets_one_welcome() -> None:
+    wire = Wire(Peer, range(2))
+    wire.crash(1)
+    wire.suspect(0, 1, 0)
+    wire.recover(1)
+    wire.step()
+
+    [welcome] = [entry.message for entry in wire.in_flight if isinstance(entry.message, Welcome)]
+    assert welcome.admit
+
+
+# Who deals with an incarnation has done with those before it.
+
+
+def subscription_outlives_its_source() -> Wire:
+    """0 lets 2 and 3 in, which still wait for each other, subscribes by way of 2, which keeps the SUB, and crashes.
+
+    Its next incarnation boots together with them. 3 subscribes, and only then 2's copy of the SUB reaches it.
+    Nobody reports the crash: 2 and 3 were not up when the next incarnation greeted them.
+    """
+    wire = Wire(Peer, (0, 2, 3))
+    wire.crash(2)
+    wire.crash(3)
+    wire.hold(2, 3)
+    wire.hold(3, 2)
+    wire.recover(2)
+    wire.recover(3)
+    wire.run()
+    wire.subscribe(0, T)
+    wire.run()
+    assert not wire.peers[2].is_up
+
+    wire.crash(0)
+    wire.recover(0)
+    wire.run()
+    wire.hold(2, 3, is_subscription)
+    wire.release(3, 2)
+    wire.run()
+    assert all(peer.is_up for peer in wire.peers.values())
+    wire.subscribe(3, T)
+    wire.run()
+    wire.release(2, 3)
+    wire.run()
+    wire.publish(3, T, b"m")
+    wire.run()
+    return wire
+
+
+def test_subscription_of_a_node_that_no_longer_exists_makes_no_member() -> None:
+    wire = subscription_outlives_its_source()
+
+    assert set(wire.peers[3].members(T)) == {3}
+    assert at_work(wire) == {}
+
+
+def test_without_that_rule_a_ghost_blocks_the_topic_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    superseded_incarnations_are_not_dead(monkeypatch)
+
+    wire = subscription_outlives_its_source()
+
+    assert set(wire.peers[3].members(T)) == {0, 3}
+    assert at_work(wire)[3] == {"copies": 1, "broadcasts": 1}

@@ -32,6 +32,15 @@ class StubPeer:
     is_up: bool = True
     work: int = 0
     kept: frozenset[str] = frozenset()
+    others: dict[int, int] = field(default_factory=dict)
+    """Node → the incarnation of it that this one deals with, unless it is 0."""
+    believed_dead: frozenset[int] = frozenset()
+
+    def known_incarnation(self, node: int) -> int:
+        return self.others.get(node, 0)
+
+    def believes_dead(self, node: int) -> bool:
+        return node in self.believed_dead
 
     def members(self, topic: str) -> dict[int, int]:
         return self.view
@@ -445,6 +454,33 @@ class TestViews:
 
     def test_accepts_equal_views_without_the_dead(self, story: Story) -> None:
         story.join(0, 1, 2)
+        story.crash(2)
+
+        assert story.violated() == set()
+
+
+class TestAcquaintance:
+    @pytest.mark.parametrize(
+        ("others", "believed_dead"),
+        [
+            pytest.param({}, frozenset(), id="deals with an incarnation that is no more"),
+            pytest.param({1: 2}, frozenset({1}), id="believes one dead that lives"),
+            pytest.param({1: 3}, frozenset(), id="deals with one that has never been"),
+        ],
+    )
+    def test_trips_on_nodes_that_go_on_without_each_other(
+        self, story: Story, others: dict[int, int], believed_dead: frozenset[int]
+    ) -> None:
+        story.join(0, 1)
+        story.live_peers[1].incarnation = 2
+        story.live_peers[0].others, story.live_peers[0].believed_dead = others, believed_dead
+
+        assert story.violated() == {"acquaintance"}
+
+    def test_accepts_nodes_that_deal_with_each_other_and_not_with_the_dead(self, story: Story) -> None:
+        story.join(0, 1, 2)
+        story.live_peers[1].incarnation = 2
+        story.live_peers[0].others = {1: 2}
         story.crash(2)
 
         assert story.violated() == set()

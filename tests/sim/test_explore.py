@@ -256,7 +256,7 @@ class TestCommand:
             (["--nodes", ""], "--nodes '' is neither a number nor a range"),
             (["--faults", "fire"], "--faults: 'fire' cannot be part of a list of faults: choose among crash"),
             (["--faults", "crash,"], "--faults: '' cannot be part of a list of faults"),
-            (["--faults", "none,crash"], "recover, suspect, or give none alone"),
+            (["--faults", "none,crash"], "recover, suspect, cut, or give none alone"),
             (["--replay", "5", "--jobs", "2"], "which --jobs says nothing about: leave --jobs out"),
             (["--schedules", "-1"], "-1 is outside 1 to"),
             (["--schedules", "0"], "0 is outside 1 to"),

@@ -15,11 +15,19 @@ CHUNK = 250
 
 ALL_FAULTS = frozenset(FAULTS)
 AIMED_AT_BOOTING = frozenset(
-    {"joins", "unordered", "heavy-tail", "crash", "recover", "suspect", "stale-up"}
-) | {
-    "boot-suspect",
-    "boot-crash",
-}
+    {
+        "joins",
+        "unordered",
+        "heavy-tail",
+        "crash",
+        "recover",
+        "suspect",
+        "stale-up",
+        "boot-suspect",
+        "boot-crash",
+    }
+)
+ISLANDS = frozenset({"joins", "permuted", "greetings", "crash", "recover", "cut", "islands", "cut-join"})
 
 
 @pytest.mark.parametrize("first", range(0, 3000, CHUNK))
@@ -28,8 +36,15 @@ def test_no_promise_is_broken_while_nodes_join_and_leave(first: int) -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 2500, CHUNK))
-def test_no_promise_is_broken_while_nodes_crash_recover_and_are_suspected(first: int) -> None:
-    hold(Allowed(faults=ALL_FAULTS), range(first, first + CHUNK), "--faults crash,recover,suspect")
+def test_no_promise_is_broken_while_nodes_crash_recover_are_suspected_and_cut_off(first: int) -> None:
+    hold(Allowed(faults=ALL_FAULTS), range(first, first + CHUNK), f"--faults {','.join(FAULTS)}")
+
+
+@pytest.mark.parametrize("first", range(0, 1000, CHUNK))
+def test_no_promise_is_broken_by_islands_that_boot_apart_and_meet(first: int) -> None:
+    allowed = Allowed(nodes_max=8, faults=ALL_FAULTS, only=ISLANDS)
+    flags = f"--nodes 2-8 --faults {','.join(FAULTS)} --only {' '.join(sorted(ISLANDS))}"
+    hold(allowed, range(first, first + CHUNK), flags)
 
 
 @pytest.mark.parametrize("first", range(0, 1000, CHUNK))

@@ -52,8 +52,8 @@ def _epilog() -> str:
     promises = "\n".join(f"  {name:<18} {promise}" for name, promise in PROMISES.items())
     return f"""\
 examples:
-  Does the protocol hold while nodes crash, come back and suspect each other?
-    $ vcubeps explore --schedules 10000 --seed 7 --faults crash,recover,suspect
+  Does the protocol hold while nodes crash, come back, suspect each other and are cut off?
+    $ vcubeps explore --schedules 10000 --seed 7 --faults crash,recover,suspect,cut
 
   How does the algorithm as published fail on FIFO links?
     $ vcubeps explore --algorithm published --only joins,leaves --json
@@ -97,7 +97,7 @@ def register(subparsers: Subparsers) -> None:
         "--faults",
         default="none",
         metavar="LIST",
-        help="faults that may happen: crash, recover, suspect, separated by commas, or none (default: none)",
+        help=f"faults that may happen: {', '.join(FAULTS)}, separated by commas, or none (default: none)",
     )
     parser.add_argument(
         "--only",

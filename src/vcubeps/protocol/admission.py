@@ -38,7 +38,7 @@ class Admission:
         self._replay = replay
         self._crashes: Crashes
         self._welcomed: Incarnations = {}
-        """Node → newest incarnation of it that has welcomed this one."""
+        """Node → newest incarnation of it that welcomed this one while it was booting: those it came up with."""
         self._reported: dict[int, Incarnations] = {}
         """While booting: node → the incarnations it deals with, by its latest Welcome."""
         self._asked_with: dict[int, Incarnations] = {}
@@ -133,20 +133,13 @@ class Admission:
 
     def on_welcome(self, sender: int, welcome: Welcome) -> None:
         local, origin = self._local, welcome.origin
-        if local.up and welcome.admit and self._welcomed.get(sender, -1) < origin:
-            # This node came up without the sender, which lived: what it took part in since is void.
-            if origin > local.known_incarnation(sender):
-                local.known[sender] = origin
-            raise Fenced
-        if local.up and origin > local.known_incarnation(sender):
-            self._on_newcomer(sender, origin)
+        if local.up:
+            self._on_welcome_while_up(sender, welcome)
             return
         local.clock = max(local.clock, welcome.clock)
         if origin > self._welcomed.get(sender, -1):
             self._welcomed[sender] = origin
         self._raise_known(sender, origin)
-        if local.up:
-            return
         if origin >= local.known_incarnation(sender):
             self._crashes.note_flushed(sender, welcome.dead)
             merge_newest(self._reported.setdefault(sender, {}), welcome.known)
@@ -154,13 +147,28 @@ class Admission:
         self._raise_all(welcome.known)
         self.try_up()
 
+    def _on_welcome_while_up(self, sender: int, welcome: Welcome) -> None:
+        """Nobody is noted as having welcomed this node now: a Welcome that comes after it went up, and perhaps
+        before one that was sent earlier, must not hide that it came up without the sender."""
+        local, origin = self._local, welcome.origin
+        if welcome.admit and self._welcomed.get(sender, -1) < origin:
+            # This node came up without the sender, which lived: what it took part in since is void.
+            if origin > local.known_incarnation(sender):
+                local.known[sender] = origin
+            raise Fenced
+        local.clock = max(local.clock, welcome.clock)
+        if origin > local.known_incarnation(sender):
+            self._on_newcomers({sender: origin})
+
     def _raise_all(self, known: Incarnations) -> None:
         for other, incarnation in known.items():
             if other != self._local.me:
                 self._raise_known(other, incarnation)
 
     def _raise_known(self, other: int, incarnation: int) -> None:
+        """While booting: deal with `incarnation` from now on; the ones before it are no more."""
         if incarnation > self._local.known_incarnation(other):
+            self._crashes.declare_dead({other: incarnation - 1})
             self._local.known[other] = incarnation
             self._crashes.forget_flushes(other)
             self._reported.pop(other, None)
@@ -179,18 +187,56 @@ class Admission:
             return
         # Merged, because a Hello may overtake a later one that asks for more.
         merge_newest(self._owed.setdefault((sender, origin), {}), hello.known)
-        for other, incarnation in ((sender, origin), *hello.known.items()):
-            if other != local.me and not self._is_dealt_with(other, incarnation):
-                self._on_newcomer(other, incarnation)
-        self._answer_hellos()
+        self._on_newcomers({sender: origin, **hello.known})
 
     def _is_dealt_with(self, other: int, incarnation: int) -> bool:
         """Whether this incarnation of `other` has been let in here, or is dead."""
         return incarnation <= max(self._local.known_incarnation(other), self._local.dead.get(other, -1))
 
-    def _answer_hellos(self) -> None:
-        """Answer those who ask, once they and everyone that they know of are dealt with here."""
+    def _on_newcomers(self, incarnations: Incarnations) -> None:
+        """These have been heard of: let in those that have not been, after the end of the ones before them."""
+        local, ended = self._local, {}
+        for other, incarnation in incarnations.items():
+            if other == local.me or self._is_dealt_with(other, incarnation):
+                continue
+            if incarnation > self._hellos.get(other, -1):
+                self._hellos[other] = incarnation
+            if local.dead.get(other, -1) < incarnation - 1:
+                ended[other] = incarnation - 1
+        if ended:
+            self._crashes.crashed(ended)
+        self.welcome_newcomers()
+
+    def welcome_newcomers(self) -> None:
+        """Let in those whose previous incarnation is dealt with, and answer those who ask and can be answered."""
+        admitted = self._let_in()
+        answered = self._take_answerable()
+        for newcomer in admitted:
+            self._send_welcome(newcomer, admit=True)
+        for asker in answered:
+            if asker not in admitted:
+                self._send_welcome(asker, admit=False)
+
+    def _let_in(self) -> list[int]:
+        """Who is let in now: every known crash is final, that of the previous incarnation too."""
         local = self._local
+        if not local.up or not local.is_settled():
+            return []
+        admitted = []
+        for newcomer, incarnation in list(self._hellos.items()):
+            if self._is_dealt_with(newcomer, incarnation):
+                del self._hellos[newcomer]
+            elif local.dead.get(newcomer, -1) == incarnation - 1:
+                del self._hellos[newcomer]
+                local.known[newcomer] = incarnation
+                self._crashes.forget_flushes(newcomer)
+                admitted.append(newcomer)
+        return admitted
+
+    def _take_answerable(self) -> list[int]:
+        """Who has asked and, like everyone that it knows of, is dealt with here; it is owed no answer any more."""
+        local = self._local
+        answerable = []
         for (asker, origin), known in list(self._owed.items()):
             if origin <= local.dead.get(asker, -1):
                 del self._owed[asker, origin]
@@ -199,38 +245,8 @@ class Admission:
                 for other, incarnation in known.items()
             ):
                 del self._owed[asker, origin]
-                self._send_welcome(asker, admit=False)
-
-    def _on_newcomer(self, sender: int, origin: int) -> None:
-        if origin > self._hellos.get(sender, -1):
-            self._hellos[sender] = origin
-        if self._local.dead.get(sender, -1) < origin - 1:
-            self._crashes.crashed({sender: origin - 1})
-        self.welcome_newcomers()
-
-    def welcome_newcomers(self) -> None:
-        """Let in those whose previous incarnation is dealt with: every known crash is final."""
-        self._let_in()
-        self._answer_hellos()
-
-    def _let_in(self) -> None:
-        local = self._local
-        for newcomer in list(self._hellos):
-            incarnation = self._hellos.get(newcomer)
-            if incarnation is None or not local.up or not local.is_settled():
-                continue
-            if (
-                local.known_incarnation(newcomer) >= incarnation
-                or local.dead.get(newcomer, -1) >= incarnation
-            ):
-                del self._hellos[newcomer]
-                continue
-            if local.dead.get(newcomer, -1) != incarnation - 1:
-                continue
-            del self._hellos[newcomer]
-            local.known[newcomer] = incarnation
-            self._crashes.forget_flushes(newcomer)
-            self._send_welcome(newcomer, admit=True)
+                answerable.append(asker)
+        return answerable
 
     def _send_welcome(self, destination: int, admit: bool) -> None:
         local = self._local

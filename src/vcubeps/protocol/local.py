@@ -13,8 +13,9 @@ class LocalNode:
     """One incarnation of one node.
 
     Invariants: `dead` and `final` only grow and `final[x] <= dead[x]`; `fresh` is exactly what
-    is dead and not final. A map without an entry means incarnation 0 for `known`, none (−1)
-    for `dead` and `final`.
+    is dead and not final; `dead[x] >= known[x] - 1`: who deals with an incarnation has done with
+    those before it. A map without an entry means incarnation 0 for `known`, none (−1) for `dead`
+    and `final`.
     """
 
     __slots__ = (
@@ -39,11 +40,11 @@ class LocalNode:
         """Admitted by the others; the first incarnations know each other from the start."""
         self.known = known
         """Node → newest incarnation of it that this node deals with."""
-        self.dead: Incarnations = {}
+        self.dead: Incarnations = {node: newest - 1 for node, newest in known.items() if newest}
         """Node → newest incarnation of it declared crashed."""
         self.final: Incarnations = {}
         """Node → newest incarnation whose crash every survivor has flushed to this node."""
-        self.fresh: Incarnations = {}
+        self.fresh: Incarnations = dict(self.dead)
         self.outputs: list[Output] = []
 
     def next_counter(self) -> int:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
+from vcubeps.mixing import mix
+
 NODES_MIN = 2
 NODES_MAX = 64
 """Largest world of an exploration: beyond it a schedule takes long and finds nothing that 16 nodes do not."""
@@ -27,6 +29,8 @@ FEATURES: Mapping[str, str] = {
     "topics": "two or three topics instead of one",
     "reactive": "nodes answer what they deliver",
     "bursts": "several publications at once, which leave as a batch",
+    "permuted": "what one input sends leaves in any order, on FIFO links too",
+    "greetings": "a node that connects says which incarnation it is",
 }
 """Options of a world in which no node fails."""
 
@@ -34,6 +38,7 @@ FAULTS: Mapping[str, str] = {
     "crash": "one to four nodes crash",
     "recover": "crashed nodes come back as a new incarnation",
     "suspect": "a node that lives is reported as crashed",
+    "cut": "some nodes cannot reach others for a while, and take them for crashed",
 }
 """Faults that the user allows by name."""
 
@@ -53,6 +58,24 @@ AIMED: Mapping[str, tuple[str, frozenset[str]]] = {
         "a node that boots is told falsely that another has crashed",
         frozenset({"crash", "recover", "suspect"}),
     ),
+    "islands": (
+        "nodes that have run before start apart, live apart and meet",
+        frozenset({"crash", "recover", "cut"}),
+    ),
+    "cut-reboot": (
+        "nodes crash and start again while the network is cut",
+        frozenset({"crash", "recover", "cut"}),
+    ),
+    "cut-join": (
+        "a node lets others in that boot apart, subscribes and starts again",
+        frozenset({"crash", "recover", "cut"}),
+    ),
+    "boot-reports": (
+        "while nodes boot, others are told of crashes: late, or falsely",
+        frozenset({"crash", "recover", "suspect"}),
+    ),
+    "reboots": ("many nodes start again, some repeatedly", frozenset({"crash", "recover"})),
+    "suspect-all": ("all others suspect one node falsely", frozenset({"suspect"})),
 }
 """Fault patterns that random timing rarely hits, with the faults that each needs."""
 
@@ -77,8 +100,32 @@ _ODDS: Mapping[str, float] = {
     "boot-suspect": 0.2,
     "boot-crash": 0.15,
     "stale-up": 0.15,
+    "permuted": 0.5,
+    "greetings": 0.5,
+    "cut": 0.3,
+    "islands": 0.3,
+    "cut-reboot": 0.25,
+    "cut-join": 0.15,
+    "boot-reports": 0.25,
+    "reboots": 0.2,
+    "suspect-all": 0.15,
 }
 """Probability of each option in one schedule."""
+
+_DRAWN_APART = frozenset(
+    {
+        "permuted",
+        "greetings",
+        "cut",
+        "islands",
+        "cut-reboot",
+        "cut-join",
+        "boot-reports",
+        "reboots",
+        "suspect-all",
+    }
+)
+"""Options that came later. They are drawn apart, so that what the seeds of earlier campaigns stand for stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +160,10 @@ class Options:
     """A node that comes up again subscribes to what it was subscribed to."""
     detector_delay: int
     """Longest time from a crash to its report, in ticks."""
+    permuted: bool
+    """What one input sends leaves in any order."""
+    greetings: bool
+    """A node is told of the earlier incarnations' end when another connects."""
 
     topics: int
     """Number of topics, 1 to 3."""
@@ -134,6 +185,8 @@ class Options:
     """Crashed nodes come back."""
     suspicions: int
     """Number of false suspicions at random moments."""
+    cuts: int
+    """Number of cuts of the network at random moments."""
     aimed: frozenset[str]
     """Names of the `AIMED` fault patterns in this schedule."""
 
@@ -141,8 +194,9 @@ class Options:
 def draw_options(seed: int, allowed: Allowed) -> Options:
     """The options of schedule `seed`; every draw is made whether it is used or not, so that
     allowing one option more leaves the others as they were."""
-    rng = Random(seed)
-    on = _draw_switches(rng, allowed)
+    rng, apart = Random(seed), Random(mix(seed, 11))
+    on = _draw_switches(rng, apart, allowed)
+    cuts = apart.choice((1, 1, 2))
     crashes = rng.choice((1, 1, 1, 2, 2, 3, 4))
     suspicions = rng.choice((1, 1, 2, 3))
     topics = rng.choice((2, 3))
@@ -169,6 +223,9 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
         crashes=crashes if "crash" in on else 0,
         recover="recover" in on,
         suspicions=suspicions if "suspect" in on else 0,
+        permuted="permuted" in on,
+        greetings="greetings" in on,
+        cuts=cuts if "cut" in on else 0,
         aimed=frozenset(AIMED) & on,
     )
 
@@ -182,8 +239,10 @@ def faults_needed(names: frozenset[str]) -> frozenset[str]:
     return frozenset(needed)
 
 
-def _draw_switches(rng: Random, allowed: Allowed) -> frozenset[str]:
-    drawn = frozenset(name for name in OPTION_NAMES if rng.random() < _ODDS[name])
+def _draw_switches(rng: Random, apart: Random, allowed: Allowed) -> frozenset[str]:
+    drawn = frozenset(
+        name for name in OPTION_NAMES if (apart if name in _DRAWN_APART else rng).random() < _ODDS[name]
+    )
     if allowed.only is not None:
         return allowed.only
     return frozenset(name for name in drawn if faults_needed(frozenset({name})) <= allowed.faults)

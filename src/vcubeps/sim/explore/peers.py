@@ -30,6 +30,8 @@ class PeerLike(Protocol):
     def members(self, topic: str) -> dict[int, int]: ...
     def footprint(self) -> dict[str, int]: ...
     def retained(self, topic: str) -> set[str]: ...
+    def known_incarnation(self, node: int) -> int: ...
+    def believes_dead(self, node: int) -> bool: ...
 
 
 PeerFactory = Callable[[int, tuple[int, ...], int], PeerLike]
@@ -47,6 +49,12 @@ class FaultFreePeer(PublishedPeer):
 
     def suspect(self, node: int, incarnation: int) -> list[Output]:
         raise UsageError("the published algorithm knows no crashes: explore it without faults")
+
+    def known_incarnation(self, node: int) -> int:
+        return 0
+
+    def believes_dead(self, node: int) -> bool:
+        return False
 
     def can_subscribe(self, topic: str) -> bool:
         return not self.members(topic)

@@ -8,6 +8,7 @@ subset of the operations is a schedule too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import combinations
 from random import Random
 from typing import NamedTuple
 
@@ -28,12 +29,15 @@ class Operation(NamedTuple):
 
     time: int
     kind: str
-    """subscribe, unsubscribe, publish, crash, crash-relay, crash-silenced, recover, recover-any or suspect."""
+    """subscribe, unsubscribe, publish, crash, crash-relay, crash-silenced, recover, recover-any, reboot, suspect,
+    report-stale or cut."""
     node: int
     topic: str = ""
+    """cut: who is kept apart, as `severed` reads them."""
     other: int = 0
-    """publish: how many at once; suspect: the node that `node` takes for crashed; crash-relay:
-    ticks after which a node that gets its copies has crashed too."""
+    """publish: how many at once; suspect: the node that `node` takes for crashed; report-stale: the node of whose
+    last crash it is told; crash-relay: ticks after which a node that gets its copies has crashed too; cut: ticks
+    until it is healed."""
 
     def __str__(self) -> str:
         match self.kind:
@@ -41,6 +45,10 @@ class Operation(NamedTuple):
                 what = f"publish {self.topic}" + (f" ×{self.other}" if self.other > 1 else "")
             case "suspect":
                 what = f"suspect {self.other}"
+            case "report-stale":
+                what = f"is told that the previous incarnation of {self.other} crashed"
+            case "cut":
+                return f"t={self.time} the network is cut for {self.other} ticks: {self.topic}"
             case "crash-silenced":
                 what = "crash, and nothing it sent when it suspected last arrives"
             case "crash-relay":
@@ -48,6 +56,22 @@ class Operation(NamedTuple):
             case _:
                 what = f"{self.kind} {self.topic}".rstrip()
         return f"t={self.time} node {self.node}: {what}"
+
+
+def severed(text: str) -> frozenset[tuple[int, int]]:
+    """Pairs of nodes that a cut keeps apart, in both orders: islands as 0 3|1, or single pairs as 0/1 2/5.
+
+    >>> sorted(severed("0 3|1"))
+    [(0, 1), (1, 0), (1, 3), (3, 1)]
+    >>> sorted(severed("0/1 2/5"))
+    [(0, 1), (1, 0), (2, 5), (5, 2)]
+    """
+    if "|" in text:
+        islands = [[int(node) for node in island.split()] for island in text.split("|")]
+        pairs = [(x, y) for one, other in combinations(islands, 2) for x in one for y in other]
+    else:
+        pairs = [(int(x), int(y)) for x, y in (pair.split("/") for pair in text.split())]
+    return frozenset(pairs) | frozenset((y, x) for x, y in pairs)
 
 
 def draw_operations(seed: int, options: Options) -> list[Operation]:
@@ -76,7 +100,7 @@ class _Draw:
         self.operations: list[Operation] = []
         self.begin = 0
         self.end = 0
-        self.has_faults = bool(options.crashes or options.suspicions or options.aimed)
+        self.has_faults = bool(options.crashes or options.suspicions or options.cuts or options.aimed)
 
     def initial_subscriptions(self) -> None:
         """Members from the beginning subscribe one after the other, so far apart that nothing overlaps."""
@@ -118,6 +142,8 @@ class _Draw:
             time, target = self._moment(), self.rng.choice(self.nodes)
             for _ in range(self.rng.choice((1, 1, 1, 2, 3))):
                 self._suspect(time + self.rng.randint(0, 100), self._other_than(target), target)
+        for _ in range(self.options.cuts):
+            self._cut(self._moment())
 
     def aimed_fault(self, name: str) -> None:
         patterns: Mapping[str, Callable[[int], None]] = {
@@ -127,6 +153,12 @@ class _Draw:
             "boot-suspect": self._boot_suspect,
             "boot-crash": self._boot_crash,
             "stale-up": self._stale_up,
+            "islands": self._islands,
+            "cut-reboot": self._cut_reboot,
+            "cut-join": self._cut_join,
+            "boot-reports": self._boot_reports,
+            "reboots": self._reboots,
+            "suspect-all": self._suspect_all,
         }
         for _ in range(self.rng.choice((1, 1, 2))):
             # In a quiet moment nothing keeps the pattern from unfolding as it is meant to.
@@ -241,6 +273,98 @@ class _Draw:
         up = self._boot(time, booting)
         for _ in range(self.rng.choice((1, 1, 2, len(self.nodes) - 1))):
             self._suspect(up + self.rng.randint(0, USUAL_DELAY), booting, self._other_than(booting))
+
+    def _islands(self, time: int) -> None:
+        """Nodes that have run before start apart, live apart and meet."""
+        ticks = self._cut(time)
+        everybody = self.rng.random() < 0.7
+        for node in self.nodes:
+            if everybody or self.rng.random() < 0.7:
+                self._add(time + self.rng.randint(0, USUAL_DELAY), "reboot", node)
+        self._live(time, ticks)
+
+    def _cut_reboot(self, time: int) -> None:
+        ticks = self._cut(time)
+        for _ in range(self.rng.choice((1, 1, 2, 3))):
+            node, moment = self.rng.choice(self.nodes), time + self.rng.randint(0, ticks)
+            if self.rng.random() < 0.5:
+                self._add(moment, "reboot", node)
+            else:
+                self._boot(moment, node)
+        self._live(time, ticks)
+
+    def _cut_join(self, time: int) -> None:
+        """Nodes that boot do not reach each other. One that they do reach lets them in, subscribes, and starts again
+        too: what it had sent is older than what they know of it when they go up."""
+        count = len(self.nodes) if self.rng.random() < 0.7 else self.rng.randint(2, len(self.nodes))
+        seed, *booting = self.rng.sample(self.nodes, count)
+        topic = self.rng.choice(self.topics)
+        self._add(max(0, time - USUAL_DELAY * SLOW_FACTOR_MAX), "unsubscribe", seed, topic)
+        ticks = self._cut_among(time, booting) if len(booting) > 1 else 10 * USUAL_DELAY
+        for node in booting:
+            self._add(time + self.rng.randint(0, 20), "reboot", node)
+            # It goes up soon after the cut is healed.
+            self._add(time + ticks + self.rng.randint(2, 6) * USUAL_DELAY, "subscribe", node, topic)
+        asked = time + self.rng.randint(USUAL_DELAY, 10 * USUAL_DELAY)
+        self._add(asked, "subscribe", seed, topic)
+        self._add(asked + self.rng.randint(0, 2 * USUAL_DELAY), "reboot", seed)
+        self._live(time, ticks)
+
+    def _cut(self, time: int) -> int:
+        """Cut the network in one of many shapes. Returns for how many ticks."""
+        nodes = self.rng.sample(self.nodes, len(self.nodes))
+        count = len(nodes)
+        shape = self.rng.choice(("singles", "one", "halves", "thirds", "any", "some pairs"))
+        if shape == "some pairs":
+            return self._cut_among(time, nodes[: self.rng.randint(2, max(2, count - 1))])
+        borders = {
+            "singles": list(range(1, count)),
+            "one": [1],
+            "halves": [count // 2],
+            "thirds": sorted({max(1, count * 3 // 8), max(1, count * 3 // 4)}),
+            "any": sorted(self.rng.sample(range(1, count), self.rng.randint(1, min(3, count - 1)))),
+        }[shape]
+        islands = [nodes[low:high] for low, high in zip([0, *borders], [*borders, count], strict=True)]
+        return self._add_cut(time, "|".join(" ".join(map(str, sorted(island))) for island in islands))
+
+    def _cut_among(self, time: int, nodes: list[int]) -> int:
+        """These do not reach each other; all others reach everybody. Returns for how many ticks."""
+        return self._add_cut(time, " ".join(f"{x}/{y}" for x, y in combinations(sorted(nodes), 2)))
+
+    def _add_cut(self, time: int, text: str) -> int:
+        ticks = self.rng.choice((USUAL_DELAY, 10 * USUAL_DELAY, 10 * USUAL_DELAY, 50 * USUAL_DELAY))
+        self._add(time, "cut", self.nodes[0], text, ticks)
+        return ticks
+
+    def _live(self, time: int, ticks: int) -> None:
+        for _ in range(self.rng.choice((0, 2, 5))):
+            self.rng.choices((self._publish, self._join), (3, 1))[0](time + self.rng.randint(0, 2 * ticks))
+
+    def _boot_reports(self, time: int) -> None:
+        """Some nodes boot at about the same time, while some are told of crashes: of earlier ones, or false."""
+        for node in self.rng.sample(self.nodes, self.rng.randint(1, len(self.nodes))):
+            self._add(time + self.rng.randint(0, 2 * USUAL_DELAY), "reboot", node)
+        for _ in range(self.rng.choice((1, 2, len(self.nodes)))):
+            target, moment = self.rng.choice(self.nodes), time + self.rng.randint(0, 5 * USUAL_DELAY)
+            kind = self.rng.choice(("report-stale", "report-stale", "suspect"))
+            self._add(moment, kind, self._other_than(target), "", target)
+
+    def _reboots(self, time: int) -> None:
+        """Many nodes start again, some repeatedly, so that some end while others that they let in still boot."""
+        window = self.rng.choice((4, 10, 25)) * USUAL_DELAY
+        for node in self.rng.sample(self.nodes, self.rng.randint(2, len(self.nodes))):
+            for _ in range(self.rng.choice((1, 1, 2, 3))):
+                moment = time + self.rng.randint(0, window)
+                self._add(moment, "reboot", node)
+                self._add(
+                    moment + self.rng.randint(0, window), "subscribe", node, self.rng.choice(self.topics)
+                )
+
+    def _suspect_all(self, time: int) -> None:
+        target = self.rng.choice(self.nodes)
+        for observer in self.nodes:
+            if observer != target:
+                self._suspect(time + self.rng.randint(0, USUAL_DELAY), observer, target)
 
     def _boot(self, time: int, node: int) -> int:
         """Crash and recovery of a node; the time at which it starts again."""

@@ -62,6 +62,8 @@ class _Shrink:
             lambda options: replace(options, slow_of_256=0),
             lambda options: replace(options, fifo=True),
             lambda options: replace(options, resubscribe=False),
+            lambda options: replace(options, permuted=False),
+            lambda options: replace(options, greetings=False),
         )
         shrunk = False
         for simplify in simpler:

@@ -3,7 +3,8 @@
 Fault model: links between live incarnations lose and duplicate nothing. When a node crashes, an
 arbitrary part of its messages under way is lost; messages that arrive at a node that is down
 vanish; messages to an old incarnation may reach the new one. Every crash is reported to every
-live node after some time of its own; a node that comes up is told who is down. Reports about a
+live node after some time of its own; a node that comes up is told who is down. Who cannot reach
+a node because the network is cut takes it for crashed after some time. Other reports about a
 node that lives come only from the schedule. All choices are hashes (see `vcubeps.mixing`).
 """
 
@@ -11,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
+from random import Random
 from typing import Any, NoReturn, TypeAlias
 
 from vcubeps.mixing import mix
 from vcubeps.protocol.outputs import Deliver, Output, Restarted, Send, Up
 from vcubeps.sim.explore.checkers import Monitor
+from vcubeps.sim.explore.links import Links, Waiting
 from vcubeps.sim.explore.options import Options
 from vcubeps.sim.explore.peers import PeerFactory, PeerLike
-from vcubeps.sim.explore.schedule import SLOW_FACTOR_MAX, USUAL_DELAY, Operation
+from vcubeps.sim.explore.schedule import USUAL_DELAY, Operation, severed
 from vcubeps.sim.explore.trace import Trace
 
 EVENTS_MAX = 200_000
@@ -26,10 +29,6 @@ EVENTS_MAX = 200_000
 
 ANSWERS_DEEP_MAX = 3
 """An answer to an answer to an answer is not answered."""
-
-_MASK = (1 << 64) - 1
-_MULTIPLIER = 6364136223846793005
-_INCREMENT = 1442695040888963407
 
 _LOSS_OF_256 = (0, 64, 128, 256)
 """How many of 256 messages under way a crash destroys; one of these per crash."""
@@ -81,10 +80,11 @@ class World:
         self._down: dict[int, None] = {}
         self._wishes: dict[int, set[str]] = {node: set() for node in nodes}
         self._published = dict.fromkeys(nodes, 0)
-        # Every link has a generator of its own: its n-th message takes the same time whatever
-        # happens on other links.
-        self._link_state = {src: {dst: mix(seed, 2, src, dst) for dst in nodes} for src in nodes}
-        self._link_busy = {src: dict.fromkeys(nodes, 0) for src in nodes}
+        self._links = Links(seed, options)
+        self._greeted: dict[tuple[int, int], tuple[int, int, int]] = {}
+        """(receiver, sender) → the connection on which the sender has greeted: crashes of either so far, and cuts."""
+        self._greeting: dict[tuple[int, int], int] = {}
+        """(receiver, sender) → the incarnation that the sender has greeted as, in this life of the receiver."""
         self._answer_below = int(options.reactive / (len(nodes) - 1) * (1 << 16))
         self._number = len(operations)
         self._heap: list[Event] = [
@@ -115,6 +115,7 @@ class World:
 
     def _run_events(self) -> None:
         heap, peers, crashes, trace = self._heap, self.live_peers, self._crashes, self._trace
+        greetings = self._options.greetings
         left = EVENTS_MAX
         while heap:
             self.time, number, node, sender, message, epoch, luck = heappop(heap)
@@ -130,6 +131,8 @@ class World:
                 if trace is not None:
                     trace.lost(self.time, node, sender, message)
                 continue
+            if greetings and epoch == crashes[sender]:
+                self._greet(node, sender)
             try:
                 outputs = peer.receive(sender, message)
             except Exception as error:
@@ -148,26 +151,46 @@ class World:
         return luck < self._loss[sender] or number <= self._silenced.get(sender, 0)
 
     def _carry_out(self, node: int, outputs: list[Output]) -> None:
-        time, heap, fifo, slow = self.time, self._heap, self._options.fifo, self._options.slow_of_256
-        state, busy, epoch = self._link_state[node], self._link_busy[node], self._crashes[node]
+        if self._options.permuted:
+            self._permute_sends(node, outputs)
+        links = self._links
         for output in outputs:
             if type(output) is not Send:
                 for handler in self._handlers.get(type(output), ()):
-                    handler(time, node, self._incarnation[node], output)
-                continue
-            destination = output.destination
-            chance = state[destination] = (state[destination] * _MULTIPLIER + _INCREMENT) & _MASK
-            chance >>= 24
-            delay = 1 + (chance >> 16) % USUAL_DELAY
-            if chance >> 8 & 255 < slow:
-                delay *= 5 + chance % (SLOW_FACTOR_MAX - 4)
-            arrival = time + delay
-            if fifo:
-                if arrival <= busy[destination]:
-                    arrival = busy[destination] + 1
-                busy[destination] = arrival
-            self._number += 1
-            heappush(heap, (arrival, self._number, destination, node, output.message, epoch, chance & 255))
+                    handler(self.time, node, self._incarnation[node], output)
+            elif links.severed and (node, output.destination) in links.severed:
+                links.waiting.append(Waiting(node, output.destination, output.message))
+            else:
+                self._send(node, output.destination, output.message)
+
+    def _send(self, node: int, destination: int, message: object) -> None:
+        arrival, luck = self._links.arrival(self.time, node, destination)
+        self._number += 1
+        heappush(self._heap, (arrival, self._number, destination, node, message, self._crashes[node], luck))
+
+    def _permute_sends(self, node: int, outputs: list[Output]) -> None:
+        """The contract leaves the order of one input's sends open; the runtime writes the last first."""
+        places = [place for place, output in enumerate(outputs) if type(output) is Send]
+        if len(places) < 2:
+            return
+        sends = [outputs[place] for place in reversed(places)]
+        chance = mix(self._seed, 9, node, self._number)
+        if chance & 1:
+            Random(chance).shuffle(sends)
+        for place, send in zip(places, sends, strict=True):
+            outputs[place] = send
+
+    def _greet(self, node: int, sender: int) -> None:
+        """Whoever connects says first which incarnation it is, so its earlier ones are no more."""
+        connection = self._crashes[sender], self._crashes[node], self._links.cuts
+        if self._greeted.get((node, sender)) == connection:
+            return
+        self._greeted[node, sender] = connection
+        incarnation = self._incarnation[sender]
+        if incarnation > self._greeting.get((node, sender), -1):
+            self._greeting[node, sender] = incarnation
+            if incarnation and self.live_peers[node].is_up:
+                self._report(node, sender, incarnation - 1)
 
     # Inputs that are no messages.
 
@@ -209,8 +232,14 @@ class World:
                 return lambda: self._recover(node)
             case "recover-any":
                 return lambda: self._recover(next(iter(self._down), node))
+            case "reboot":
+                return lambda: self._reboot(node)
             case "suspect":
                 return lambda: self._suspect(node, other)
+            case "report-stale":
+                return lambda: self._report(node, other, self._incarnation[other] - 1)
+            case "cut":
+                return lambda: self._cut(severed(topic), other)
         raise ValueError(f"unknown kind of operation {kind!r}")
 
     def _subscribe(self, node: int, topic: str) -> None:
@@ -253,7 +282,16 @@ class World:
     # Faults.
 
     def _crash(self, node: int, loss_of_256: int | None = None) -> None:
-        if node not in self.live_peers or len(self.live_peers) == 1:
+        if len(self.live_peers) > 1:
+            self._end(node, loss_of_256)
+
+    def _reboot(self, node: int) -> None:
+        """A crash after which the node starts again at once."""
+        self._end(node)
+        self._recover(node)
+
+    def _end(self, node: int, loss_of_256: int | None = None) -> None:
+        if node not in self.live_peers:
             return
         incarnation = self._incarnation[node]
         del self.live_peers[node]
@@ -265,6 +303,9 @@ class World:
         if loss_of_256 is None:
             loss_of_256 = _LOSS_OF_256[mix(self._seed, 4, node, self._crashes[node]) & 3]
         self._loss[node] = loss_of_256
+        self._links.forget(node)
+        for other in self._options.nodes:
+            self._greeting.pop((node, other), None)
         if self._trace is not None:
             self._trace.noted(self.time, node, "crash")
         self.monitor.on_input("crash", self.time, node, incarnation)
@@ -338,11 +379,49 @@ class World:
         incarnation = self._incarnation[node]
         chance = mix(self._seed, 7, observer, node, incarnation, self._incarnation[observer])
         delay = 1 + chance % self._options.detector_delay
-        self._after(delay, lambda: self._report(observer, node, incarnation))
+        self._after(delay, lambda: self._report_if_down(observer, node, incarnation))
+
+    def _report_if_down(self, observer: int, node: int, incarnation: int) -> None:
+        # Where nodes greet, nobody reports one that is back: its greeting tells of the crash.
+        if not self._options.greetings or self._incarnation[node] == incarnation:
+            self._report(observer, node, incarnation)
+
+    def _cut(self, pairs: frozenset[tuple[int, int]], ticks: int) -> None:
+        """For `ticks` these pairs cannot reach each other; what one knows of the other's end is that it is silent."""
+        cut = self._change_cut(pairs)
+        for observer, node in sorted(pairs):
+            self._report_unreachable(observer, node, cut)
+        self._after(ticks, lambda: self._heal(cut))
+
+    def _heal(self, cut: int) -> None:
+        if self._links.cuts == cut:  # not replaced by a later one
+            self._change_cut(frozenset())
+
+    def _change_cut(self, pairs: frozenset[tuple[int, int]]) -> int:
+        """The number of the change."""
+        for source, destination, message in self._links.cut(pairs):
+            self._send(source, destination, message)
+        return self._links.cuts
+
+    def _report_unreachable(self, observer: int, node: int, cut: int) -> None:
+        """Again and again until the cut is healed: the observer, or what it knows of the node, may be another then."""
+        chance = mix(self._seed, 10, observer, node, self.time)
+        self._after(1 + chance % self._options.detector_delay, lambda: self._miss(observer, node, cut))
+
+    def _miss(self, observer: int, node: int, cut: int) -> None:
+        if self._links.cuts != cut:
+            return
+        peer = self.live_peers.get(observer)
+        if peer is not None:
+            known = peer.known_incarnation(node)
+            newest = max(known, self._greeting.get((observer, node), 0))
+            if newest > known or not peer.believes_dead(node):
+                self._report(observer, node, newest)
+        self._report_unreachable(observer, node, cut)
 
     def _report(self, observer: int, node: int, incarnation: int) -> None:
         peer = self.live_peers.get(observer)
-        if peer is not None:
+        if peer is not None and observer != node and incarnation >= 0:
             self._input(
                 observer, f"suspect {node} (incarnation {incarnation})", peer.suspect, node, incarnation
             )

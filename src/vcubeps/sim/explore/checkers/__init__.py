@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vcubeps.protocol.outputs import Output, Restarted, Started, Subscribed
+from vcubeps.sim.explore.checkers.acquaintance import Acquaintance
 from vcubeps.sim.explore.checkers.after_unsubscribe import AfterUnsubscribe
 from vcubeps.sim.explore.checkers.agreement import Agreement
 from vcubeps.sim.explore.checkers.base import Checker, Ledger, Violation, WorldAtEnd
@@ -29,6 +30,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     Completeness,
     Agreement,
     Views,
+    Acquaintance,
     Hygiene,
     Errors,
 )

@@ -1,0 +1,24 @@
+"""At rest all who live deal with each other as the incarnations that they are: nobody is alone, or sees ghosts."""
+
+from __future__ import annotations
+
+from vcubeps.sim.explore.checkers.base import Checker, WorldAtEnd
+
+
+class Acquaintance(Checker):
+    name = "acquaintance"
+    promise = "at rest all who live deal with each other, and with nobody else"
+
+    def at_end(self, world: WorldAtEnd) -> None:
+        for node, peer in world.live_peers.items():
+            for other, its_peer in world.live_peers.items():
+                if other != node and (
+                    peer.known_incarnation(other) != its_peer.incarnation or peer.believes_dead(other)
+                ):
+                    self.report(
+                        world.time,
+                        node,
+                        f"deals with incarnation {peer.known_incarnation(other)} of node {other}"
+                        f"{', which it believes dead,' if peer.believes_dead(other) else ''} "
+                        f"instead of {its_peer.incarnation}",
+                    )

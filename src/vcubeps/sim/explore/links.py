@@ -1,0 +1,78 @@
+"""Links of the simulated world: how long each message takes, and who cannot reach whom for a while.
+
+A link loses nothing. What is sent across a cut waits until the cut is healed, as it waits in the outbox of a real
+link, and is gone if its sender crashes before.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from vcubeps.mixing import mix
+from vcubeps.sim.explore.options import Options
+from vcubeps.sim.explore.schedule import SLOW_FACTOR_MAX, USUAL_DELAY
+
+_MASK = (1 << 64) - 1
+_MULTIPLIER = 6364136223846793005
+_INCREMENT = 1442695040888963407
+
+
+class Waiting(NamedTuple):
+    """A message that waits for a cut to be healed."""
+
+    source: int
+    destination: int
+    message: object
+
+
+class Links:
+    """All links of one world.
+
+    Invariant: `waiting` holds only messages between nodes that are `severed`.
+    """
+
+    __slots__ = ("_busy", "_fifo", "_slow_of_256", "_state", "cuts", "severed", "waiting")
+
+    def __init__(self, seed: int, options: Options) -> None:
+        nodes = options.nodes
+        self._fifo = options.fifo
+        self._slow_of_256 = options.slow_of_256
+        # Every link has a generator of its own: its n-th message takes the same time whatever
+        # happens on other links.
+        self._state = {src: {dst: mix(seed, 2, src, dst) for dst in nodes} for src in nodes}
+        self._busy = {src: dict.fromkeys(nodes, 0) for src in nodes}
+        self.severed: frozenset[tuple[int, int]] = frozenset()
+        """Pairs of nodes, in both orders, that cannot reach each other now."""
+        self.cuts = 0
+        """How often the network has been cut or healed."""
+        self.waiting: list[Waiting] = []
+
+    def arrival(self, time: int, source: int, destination: int) -> tuple[int, int]:
+        """When a message that leaves at `time` arrives, and 8 random bits that go with it."""
+        state = self._state[source]
+        chance = state[destination] = (state[destination] * _MULTIPLIER + _INCREMENT) & _MASK
+        chance >>= 24
+        delay = 1 + (chance >> 16) % USUAL_DELAY
+        if chance >> 8 & 255 < self._slow_of_256:
+            delay *= 5 + chance % (SLOW_FACTOR_MAX - 4)
+        arrival = time + delay
+        if self._fifo:
+            busy = self._busy[source]
+            if arrival <= busy[destination]:
+                arrival = busy[destination] + 1
+            busy[destination] = arrival
+        return arrival, chance & 255
+
+    def cut(self, severed: frozenset[tuple[int, int]]) -> list[Waiting]:
+        """From now on these pairs cannot reach each other. Returns what has waited and may leave now."""
+        self.severed = severed
+        self.cuts += 1
+        waiting, self.waiting = self.waiting, []
+        free: list[Waiting] = []
+        for each in waiting:
+            (self.waiting if (each.source, each.destination) in severed else free).append(each)
+        return free
+
+    def forget(self, source: int) -> None:
+        """`source` has crashed, and what it had not got out with it."""
+        self.waiting = [each for each in self.waiting if each.source != source]
