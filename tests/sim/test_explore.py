@@ -265,7 +265,7 @@ class TestCommand:
             (["--replay", "9223372036854775808"], "9223372036854775808 is outside 0 to"),
             (["--replay", "x"], "'x' is not a whole number"),
             (["--jobs", "0"], "0 is outside 1 to"),
-            (["--algorithm", "perfect"], "--algorithm 'perfect' is unknown: choose amended or published"),
+            (["--algorithm", "perfect"], "--algorithm 'perfect' is unknown: choose among amended, checked, published"),
             (["--only", "chaos"], "--only: 'chaos' is unknown: choose among absent"),
             (["--only", "stale-up"], "add --faults crash,recover,suspect"),
             (["--only", "crash"], "add --faults crash"),

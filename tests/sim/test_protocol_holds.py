@@ -55,9 +55,20 @@ def test_no_promise_is_broken_by_nodes_that_come_up_on_stale_or_false_reports(fi
     hold(allowed, range(first, first + CHUNK), flags)
 
 
-def hold(allowed: Allowed, indices: range, flags: str) -> None:
+@pytest.mark.parametrize(
+    ("faults", "flags"), [(frozenset(), ""), (ALL_FAULTS, f"--faults {','.join(FAULTS)}")]
+)
+@pytest.mark.parametrize("first", [5000, 5150])
+def test_the_invariants_of_every_part_hold_after_every_input(
+    first: int, faults: frozenset[str], flags: str
+) -> None:
+    flags += " --algorithm checked"
+    hold(Allowed(faults=faults), range(first, first + 150), flags, "checked")
+
+
+def hold(allowed: Allowed, indices: range, flags: str, algorithm: str = "amended") -> None:
     for index in indices:
         seed = schedule_seed(CAMPAIGN_SEED, index)
-        outcome = run_schedule(seed, allowed)
+        outcome = run_schedule(seed, allowed, algorithm)
         broken = "; ".join(map(str, outcome.violations))
         assert not outcome.violations, f"{broken}\nvcubeps explore --replay {seed} {flags}"

@@ -109,7 +109,8 @@ def register(subparsers: Subparsers) -> None:
         "--algorithm",
         default="amended",
         metavar="NAME",
-        help="amended (this project's protocol) or published (the paper's algorithms 1 and 2)",
+        help="amended (this project's protocol), checked (the same, and after every input each part checks its "
+        "invariants: slow) or published (the paper's algorithms 1 and 2)",
     )
     parser.add_argument(
         "--jobs",
@@ -250,7 +251,9 @@ def _replay_command(args: argparse.Namespace, seed: int) -> str:
 
 def _algorithm(name: str) -> str:
     if name not in ALGORITHMS:
-        raise CommandError(f"--algorithm {abbreviated(name)!r} is unknown: choose {' or '.join(ALGORITHMS)}")
+        raise CommandError(
+            f"--algorithm {abbreviated(name)!r} is unknown: choose among {', '.join(ALGORITHMS)}"
+        )
     return name
 
 

@@ -59,6 +59,14 @@ class Admission:
         """Messages kept for later, newcomers not let in yet, and answers owed."""
         return len(self._waiting) + len(self._hellos) + len(self._owed)
 
+    def check(self) -> None:
+        """As `LocalNode.check`."""
+        if self._local.up:
+            kept = (self._waiting, self._reported, self._asked_with, self._asked_back)
+            assert not any(kept), "keeps what only a node that boots needs"
+        else:
+            assert not self._hellos and not self._owed, "lets others in before it is let in itself"
+
     # -- this node comes back ------------------------------------------------------------------
 
     def boot(self) -> None:

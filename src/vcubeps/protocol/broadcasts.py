@@ -65,6 +65,25 @@ class Worker:
         self.gone = 0
         """After the leave of such a subscription: its counter, to tell joiners who may have seen the stale copy."""
 
+    def check(self) -> None:
+        """As `LocalNode.check`."""
+        joins = [place for place, operation in enumerate(self.queue) if type(operation) is _Join]
+        leaves = [place for place, operation in enumerate(self.queue) if type(operation) is _Leave]
+        assert joins in ([], [len(self.queue) - 1]), "a join is not at the end of the queue"
+        if joins:
+            is_leaving = self.current is not None and type(self.current.broadcast) is Unsubscription
+            assert is_leaving or leaves, "a join waits for no leave"
+        is_open = self.topic is not None and not self.topic.closing
+        assert self.wanted == (is_open or bool(joins)), "the topic is not what the application asked for last"
+        assert not self.pumping, "still starts broadcasts"
+        if self.current is not None:
+            task = self.current
+            assert task.parent == ROOT and not task.finished, (
+                "the broadcast under way is not an own one in progress"
+            )
+        if self.topic is not None:
+            self.topic.check()
+
     def is_idle(self) -> bool:
         return not (self.wanted or self.queue or self.current or self.topic)
 

@@ -79,6 +79,12 @@ class Past:
             del doubtful[source]
         barrier[source] = counter
 
+    def check(self, me: int) -> None:
+        """As `LocalNode.check`, as far as it can be seen without the history."""
+        assert me not in self.delivered and me not in self.doubtful, "own publications are kept as others'"
+        for kept in (self.barrier, self.doubtful, self.delivered):
+            assert all(counter > 0 for counter in kept.values()), f"depends on nothing: {kept}"
+
     def knowledge(self) -> Barrier:
         """All that this node knows of on this topic: where its next subscription starts from."""
         known = dict(self._known_before)
@@ -143,6 +149,17 @@ class HoldBack:
     def wake_all(self) -> list[int]:
         self._waiting.clear()
         return list(self.queues)
+
+    def check(self, is_delivering: bool) -> None:
+        """As `LocalNode.check`; `is_delivering`: what could be delivered has been."""
+        assert all(self.queues.values()), "a queue is empty"
+        registered = [source for waiting in self._waiting.values() for source in waiting]
+        assert len(registered) == len(set(registered)), f"a source waits twice: {registered}"
+        assert set(registered) <= self.queues.keys(), f"nothing is held back of some of {registered}"
+        if is_delivering:
+            assert set(registered) == self.queues.keys(), (
+                f"of {sorted(self.queues)} only {registered} wait for something"
+            )
 
     def clear(self) -> list[Ordered]:
         held = [message for queue in self.queues.values() for message in queue]

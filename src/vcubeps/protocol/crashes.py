@@ -185,6 +185,13 @@ class Crashes:
         """A new incarnation of `sender` has flushed nothing yet."""
         self._flushed.pop(sender, None)
 
+    def check(self) -> None:
+        """As `LocalNode.check`."""
+        for kept in (self._ahead, self._expected, self._sequence):
+            for node, incarnation in kept:
+                assert incarnation > self._local.dead.get(node, -1), f"keeps flushes of the dead node {node}"
+        assert all(self._ahead.values()), "keeps an empty set of flushes"
+
     # -- finality ------------------------------------------------------------------------------
 
     def try_final(self) -> None:

@@ -144,6 +144,18 @@ class Dissemination:
                 task.repaired = task.repaired or type(task.broadcast) is Subscription
         return concerned
 
+    def check(self) -> None:
+        """As `LocalNode.check`."""
+        dead = self._local.dead
+        for hop, copy in self._outstanding.items():
+            task = copy.task
+            assert hop in task.waiting and not task.finished, f"hop {hop} of a task that does not wait for it"
+            assert copy.child == next(iter(copy.recipients)), (
+                f"hop {hop} went to node {copy.child}, who is not first"
+            )
+            addressed = addressed_incarnation(task.broadcast, copy.recipients[copy.child])
+            assert addressed > dead.get(copy.child, -1), f"hop {hop} waits for the dead node {copy.child}"
+
     def send_ack(
         self, parent: int, hop: int, broadcast: Broadcast, reports: dict[int, Report], repaired: bool
     ) -> None:

@@ -97,6 +97,21 @@ class LocalNode:
         self.final = dict(self.dead)
         self._renew_fresh()
 
+    def check(self) -> None:
+        """Raise AssertionError if an invariant does not hold. For tests."""
+        for node, newest in self.final.items():
+            assert newest <= self.dead.get(node, -1), f"node {node} is final as {newest} and not dead"
+        not_final = {x: newest for x, newest in self.dead.items() if newest > self.final.get(x, -1)}
+        assert self.fresh == not_final, f"fresh is {self.fresh}, dead and not final is {not_final}"
+        for node, newest in self.known.items():
+            assert self.dead.get(node, -1) >= newest - 1, (
+                f"deals with incarnation {newest} of {node}, not done before"
+            )
+        assert self.me not in self.known and self.me not in self.dead, "counts itself among the others"
+        assert incarnation_of(self.counter) == incarnation_of(self.hops) == self.incarnation, (
+            "counters ran over"
+        )
+
     def _renew_fresh(self) -> None:
         # A new dict each time: messages in flight share the old one.
         self.fresh = {

@@ -69,6 +69,16 @@ class View:
             if incarnation < final.get(node, -1):
                 del self.heard[node, incarnation]
 
+    def check(self, me: int, counter: int) -> None:
+        """As `LocalNode.check`; `counter` is of this node's subscription."""
+        digest = fingerprint(me, counter)
+        for node, member in self.members.items():
+            digest ^= fingerprint(node, member.counter)
+            assert member.counter > self.left.get(node, 0), f"member {node} has left since"
+            assert member.received >= member.counter, f"of member {node} less was heard than its subscription"
+        assert me not in self.members, "is a member beside itself"
+        assert self.digest == digest, "the digest is not that of the members"
+
     def note_leave(self, node: int, counter: int) -> None:
         if counter > self.left.get(node, 0):
             self.left[node] = counter

@@ -237,6 +237,15 @@ class Peer:
         fresh = Worker()
         return {name for name in Worker.__slots__ if getattr(worker, name) != getattr(fresh, name)}
 
+    def check(self) -> None:
+        """Raise AssertionError if an invariant of any part does not hold. For tests, after an input."""
+        self._local.check()
+        self._admission.check()
+        self._crashes.check()
+        self._tree.check()
+        for worker in self._broadcasts.workers.values():
+            worker.check()
+
     # -- inside --------------------------------------------------------------------------------
 
     def _apply(self, sender: int, message: AnyMessage) -> None:

@@ -332,6 +332,20 @@ class Topic:
             knowledge[self.local.me] = self.last_publication
         return knowledge
 
+    def check(self) -> None:
+        """As `LocalNode.check`."""
+        me = self.local.me
+        self.view.check(me, self.counter)
+        self.past.check(me)
+        self.holdback.check(self.phase is MEMBER and not self.closing)
+        if self.closing:
+            assert not self.holdback.queues and not self.leaves_held, (
+                "takes messages in after the application left"
+            )
+        assert self.phase is JOINING or not self._addressed, "still notes what came while joining"
+        held = {(m.source, m.counter) for queue in self.holdback.queues.values() for m in queue}
+        assert self.leaves_held.keys() <= held, "an acknowledgement waits for a leave that is not held back"
+
     # -- what others need to know --------------------------------------------------------------
 
     def newest_of_the_dead(self) -> dict[int, Publication]:

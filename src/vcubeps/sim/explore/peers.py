@@ -66,6 +66,20 @@ class FaultFreePeer(PublishedPeer):
         return bool(self.members(topic))
 
 
+class CheckedPeer(Peer):
+    """A peer that checks after every input whether the invariants of its parts hold."""
+
+    __slots__ = ()
+
+    def _take_outputs(self) -> list[Output]:
+        self.check()
+        return super()._take_outputs()
+
+
+def _checked(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
+    return CheckedPeer(node, nodes, incarnation=incarnation)
+
+
 def _amended(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
     return Peer(node, nodes, incarnation=incarnation)
 
@@ -74,7 +88,7 @@ def _published(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
     return FaultFreePeer(node, nodes)
 
 
-ALGORITHMS: Mapping[str, PeerFactory] = {"amended": _amended, "published": _published}
+ALGORITHMS: Mapping[str, PeerFactory] = {"amended": _amended, "checked": _checked, "published": _published}
 """Name of an algorithm → how to make its peers."""
 
 FAULT_FREE = frozenset({"published"})
