@@ -345,7 +345,7 @@ class TestLiveness:
         assert story.violated() == {"liveness"}
 
     def test_trips_on_work_in_progress_and_on_a_node_that_never_comes_up(self, story: Story) -> None:
-        story.live_peers[0] = StubPeer(work=1)
+        story.live_peers[0] = StubPeer(work=1, others={1: 1})
         story.live_peers[1] = StubPeer(incarnation=1, is_up=False)
 
         assert story.violated() == {"liveness"}
