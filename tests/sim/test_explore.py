@@ -106,6 +106,31 @@ class TestWorld:
 
         assert run_operations(1, options, nonsense).violations == ()
 
+    def test_a_cut_may_name_nodes_that_shrinking_has_left_out(self) -> None:
+        options = replace(draw_options(1, CHURN), nodes=(0, 1))
+
+        assert run_operations(1, options, [Operation(0, "cut", 0, "0 2|1 3", 500)]).violations == ()
+
+    def test_what_is_sent_across_a_cut_arrives_when_it_is_healed(self) -> None:
+        options = replace(draw_options(1, CHURN), nodes=(0, 1), detector_delay=100_000)
+        trace = Trace()
+        run_operations(
+            1, options, [Operation(0, "cut", 0, "0|1", 500), Operation(1, "subscribe", 0, "a")], trace=trace
+        )
+
+        [arrival] = [line for line in trace.lines if "⇐ 0 SUB a" in line]
+        assert int(arrival.split()[0]) > 500
+
+    def test_who_cannot_reach_a_node_takes_it_for_crashed(self) -> None:
+        options = replace(draw_options(1, CHURN), nodes=(0, 1, 2), detector_delay=20)
+        trace = Trace()
+        outcome = run_operations(1, options, [Operation(0, "cut", 0, "0/1", 500)], trace=trace)
+
+        suspicions = {tuple(line.split()[1:4]) for line in trace.lines if "suspect" in line}
+        assert suspicions >= {("0", "suspect", "1"), ("1", "suspect", "0")}
+        assert not any(node == "2" for node, *_ in suspicions)
+        assert outcome.violations == ()
+
     def test_the_last_node_never_crashes(self) -> None:
         options = replace(draw_options(1, CHURN), nodes=(0, 1))
         trace = Trace()
@@ -265,7 +290,10 @@ class TestCommand:
             (["--replay", "9223372036854775808"], "9223372036854775808 is outside 0 to"),
             (["--replay", "x"], "'x' is not a whole number"),
             (["--jobs", "0"], "0 is outside 1 to"),
-            (["--algorithm", "perfect"], "--algorithm 'perfect' is unknown: choose among amended, checked, published"),
+            (
+                ["--algorithm", "perfect"],
+                "--algorithm 'perfect' is unknown: choose among amended, checked, published",
+            ),
             (["--only", "chaos"], "--only: 'chaos' is unknown: choose among absent"),
             (["--only", "stale-up"], "add --faults crash,recover,suspect"),
             (["--only", "crash"], "add --faults crash"),

@@ -388,8 +388,9 @@ class World:
 
     def _cut(self, pairs: frozenset[tuple[int, int]], ticks: int) -> None:
         """For `ticks` these pairs cannot reach each other; what one knows of the other's end is that it is silent."""
+        nodes = set(self._options.nodes)  # shrinking may have left some out
         cut = self._change_cut(pairs)
-        for observer, node in sorted(pairs):
+        for observer, node in sorted(pair for pair in pairs if nodes.issuperset(pair)):
             self._report_unreachable(observer, node, cut)
         self._after(ticks, lambda: self._heal(cut))
 
