@@ -744,7 +744,7 @@ def welcomes_come_in_pairs_and_are_noted_whenever_they_come(patch: Patch) -> Non
         checkers("liveness"),
         3.8,
         8000,
-        first=1000,
+        first=1690,
     ),
 )
 def superseded_incarnations_are_not_dead(patch: Patch) -> None:

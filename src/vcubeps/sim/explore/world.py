@@ -2,10 +2,9 @@
 
 Fault model: links between live incarnations lose and duplicate nothing. When a node crashes, an
 arbitrary part of its messages under way is lost; messages that arrive at a node that is down
-vanish; messages to an old incarnation may reach the new one. Every crash is reported to every
-live node after some time of its own; a node that comes up is told who is down. Who cannot reach
-a node because the network is cut takes it for crashed after some time. Other reports about a
-node that lives come only from the schedule. All choices are hashes (see `vcubeps.mixing`).
+vanish; messages to an old incarnation may reach the new one. Crashes are reported as `detector`
+says; other reports about a node that lives come only from the schedule. All choices are hashes
+(see `vcubeps.mixing`).
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from typing import Any, NoReturn, TypeAlias
 from vcubeps.mixing import mix
 from vcubeps.protocol.outputs import Deliver, Output, Restarted, Send, Up
 from vcubeps.sim.explore.checkers import Monitor
+from vcubeps.sim.explore.detector import Detector, Lives
 from vcubeps.sim.explore.links import Links, Waiting
 from vcubeps.sim.explore.options import Options
-from vcubeps.sim.explore.peers import PeerFactory, PeerLike
+from vcubeps.sim.explore.peers import PeerFactory
 from vcubeps.sim.explore.schedule import USUAL_DELAY, Operation, severed
 from vcubeps.sim.explore.trace import Trace
 
@@ -59,15 +59,15 @@ class World:
         self.time = 0
         self.overrun = False
         self.events = 0
-        self.live_peers: dict[int, PeerLike] = {}
         self.monitor = Monitor()
         self._seed = seed
         self._options = options
         self._make_peer = make_peer
         self._trace = trace
         nodes = options.nodes
-        self._incarnation = dict.fromkeys(nodes, 0)
-        self._crashes = dict.fromkeys(nodes, 0)
+        lives = Lives(dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0))
+        self.live_peers, self._down = lives.peers, lives.down
+        self._incarnation, self._crashes = lives.incarnation, lives.crashes
         self._loss = dict.fromkeys(nodes, 0)
         self._spared: dict[int, int] = {}
         """Crashed node → the node to which nothing that it had sent is lost."""
@@ -77,14 +77,10 @@ class World:
         """Node → number of the last message it sent when it was last told a falsehood."""
         self._cue: dict[int, int] = {}
         """Node that is to crash soon → the crashed node whose publication it is to answer before."""
-        self._down: dict[int, None] = {}
         self._wishes: dict[int, set[str]] = {node: set() for node in nodes}
         self._published = dict.fromkeys(nodes, 0)
         self._links = Links(seed, options)
-        self._greeted: dict[tuple[int, int], tuple[int, int, int]] = {}
-        """(receiver, sender) → the connection on which the sender has greeted: crashes of either so far, and cuts."""
-        self._greeting: dict[tuple[int, int], int] = {}
-        """(receiver, sender) → the incarnation that the sender has greeted as, in this life of the receiver."""
+        self._detector = Detector(seed, options, lives, self._links, self._after, self._report)
         self._answer_below = int(options.reactive / (len(nodes) - 1) * (1 << 16))
         self._number = len(operations)
         self._heap: list[Event] = [
@@ -132,7 +128,7 @@ class World:
                     trace.lost(self.time, node, sender, message)
                 continue
             if greetings and epoch == crashes[sender]:
-                self._greet(node, sender)
+                self._detector.arrived(node, sender)
             try:
                 outputs = peer.receive(sender, message)
             except Exception as error:
@@ -179,18 +175,6 @@ class World:
             Random(chance).shuffle(sends)
         for place, send in zip(places, sends, strict=True):
             outputs[place] = send
-
-    def _greet(self, node: int, sender: int) -> None:
-        """Whoever connects says first which incarnation it is, so its earlier ones are no more."""
-        connection = self._crashes[sender], self._crashes[node], self._links.cuts
-        if self._greeted.get((node, sender)) == connection:
-            return
-        self._greeted[node, sender] = connection
-        incarnation = self._incarnation[sender]
-        if incarnation > self._greeting.get((node, sender), -1):
-            self._greeting[node, sender] = incarnation
-            if incarnation and self.live_peers[node].is_up:
-                self._report(node, sender, incarnation - 1)
 
     # Inputs that are no messages.
 
@@ -304,13 +288,10 @@ class World:
             loss_of_256 = _LOSS_OF_256[mix(self._seed, 4, node, self._crashes[node]) & 3]
         self._loss[node] = loss_of_256
         self._links.forget(node)
-        for other in self._options.nodes:
-            self._greeting.pop((node, other), None)
         if self._trace is not None:
             self._trace.noted(self.time, node, "crash")
         self.monitor.on_input("crash", self.time, node, incarnation)
-        for observer in self.live_peers:
-            self._report_crash(observer, node)
+        self._detector.crashed(node)
 
     def _crash_with_relay(self, node: int, patience: int) -> None:
         """Crash a source so that of what it sent only the copies to one node survive. That one
@@ -354,12 +335,12 @@ class World:
         incarnation = self._incarnation[node]
         peer = self.live_peers[node] = self._make_peer(node, self._options.nodes, incarnation)
         self._input(node, f"start as incarnation {incarnation}", peer.start)
-        self._tell_who_is_down(node)
+        self._detector.started(node)
 
     def _on_restarted(self, time: int, node: int, incarnation: int, output: Restarted) -> None:
         # It comes last of the handlers: the others are about the incarnation that ended.
         self._incarnation[node] = output.incarnation
-        self._tell_who_is_down(node)
+        self._detector.started(node)
 
     def _on_up(self, time: int, node: int, incarnation: int, output: Up) -> None:
         for topic in sorted(self._wishes[node]):
@@ -371,27 +352,10 @@ class World:
             self._report(observer, target, self._incarnation[target])
             self._accusation[observer] = self._number
 
-    def _tell_who_is_down(self, observer: int) -> None:
-        for node in self._down:
-            self._report_crash(observer, node)
-
-    def _report_crash(self, observer: int, node: int) -> None:
-        incarnation = self._incarnation[node]
-        chance = mix(self._seed, 7, observer, node, incarnation, self._incarnation[observer])
-        delay = 1 + chance % self._options.detector_delay
-        self._after(delay, lambda: self._report_if_down(observer, node, incarnation))
-
-    def _report_if_down(self, observer: int, node: int, incarnation: int) -> None:
-        # Where nodes greet, nobody reports one that is back: its greeting tells of the crash.
-        if not self._options.greetings or self._incarnation[node] == incarnation:
-            self._report(observer, node, incarnation)
-
     def _cut(self, pairs: frozenset[tuple[int, int]], ticks: int) -> None:
-        """For `ticks` these pairs cannot reach each other; what one knows of the other's end is that it is silent."""
-        nodes = set(self._options.nodes)  # shrinking may have left some out
+        """For `ticks` these pairs cannot reach each other."""
         cut = self._change_cut(pairs)
-        for observer, node in sorted(pair for pair in pairs if nodes.issuperset(pair)):
-            self._report_unreachable(observer, node, cut)
+        self._detector.cut()
         self._after(ticks, lambda: self._heal(cut))
 
     def _heal(self, cut: int) -> None:
@@ -403,22 +367,6 @@ class World:
         for source, destination, message in self._links.cut(pairs):
             self._send(source, destination, message)
         return self._links.cuts
-
-    def _report_unreachable(self, observer: int, node: int, cut: int) -> None:
-        """Again and again until the cut is healed: the observer, or what it knows of the node, may be another then."""
-        chance = mix(self._seed, 10, observer, node, self.time)
-        self._after(1 + chance % self._options.detector_delay, lambda: self._miss(observer, node, cut))
-
-    def _miss(self, observer: int, node: int, cut: int) -> None:
-        if self._links.cuts != cut:
-            return
-        peer = self.live_peers.get(observer)
-        if peer is not None:
-            known = peer.known_incarnation(node)
-            newest = max(known, self._greeting.get((observer, node), 0))
-            if newest > known or not peer.believes_dead(node):
-                self._report(observer, node, newest)
-        self._report_unreachable(observer, node, cut)
 
     def _report(self, observer: int, node: int, incarnation: int) -> None:
         peer = self.live_peers.get(observer)
