@@ -705,7 +705,7 @@ def booting_nodes_do_not_flush(patch: Patch) -> None:
 
 @ablation(
     "10: a node that came up without one that lived starts again when that one lets it in",
-    Search(only("islands joins crash recover cut", 2, 4, 10), checkers("acquaintance"), 4560, 1500),
+    Search(only("islands joins crash recover cut", 2, 4, 10), checkers("acquaintance"), 4493, 1500),
 )
 def nodes_that_came_up_alone_go_on(patch: Patch) -> None:
     send_welcome = Admission._send_welcome
@@ -719,7 +719,7 @@ def nodes_that_came_up_alone_go_on(patch: Patch) -> None:
 @ablation(
     "10: whoever is let in gets one Welcome, and one that comes after a node went up does not hide that it came up "
     "without the sender; each covers for the other",
-    Search(only("islands permuted joins crash recover cut", 2, 4, 10), checkers("views"), 2300, 1500),
+    Search(only("islands permuted joins crash recover cut", 2, 4, 10), checkers("views"), 2440, 1500),
 )
 def welcomes_come_in_pairs_and_are_noted_whenever_they_come(patch: Patch) -> None:
     on_welcome, send_welcome = Admission._on_welcome_while_up, Admission._send_welcome

@@ -368,6 +368,62 @@ def test_a_node_that_hangs_with_its_connections_open_counts_as_crashed_and_comes
     run(main())
 
 
+def test_nodes_that_start_again_remember_who_said_goodbye() -> None:
+    async def main() -> None:
+        async with Live(3, proxied=True, timing=timing(unreachable_after_s=0.2)) as live:
+            members = await live.join_all("room")
+            await live.nodes.pop(2).close()
+            await until(lambda: all(live[n].members("room") == (0, 1) for n in (0, 1)))
+            assert live.proxies is not None
+            ways = live.proxies.between(0, 1)
+            for way in ways:
+                way.is_blocked = True
+                way.cut()
+            peers = [live[n]._runtime.peer for n in (0, 1)]
+            await until(lambda: peers[0].believes_dead(1) and peers[1].believes_dead(0))
+            for way in ways:
+                way.is_blocked = False
+            await until(lambda: all(live[n].members("room") == (0, 1) for n in (0, 1)), "both up again")
+            await members[0].publish(b"hello")
+            await until(lambda: b"hello" in members[1].payloads)
+
+    run(main())
+
+
+def test_a_node_that_vanishes_counts_as_crashed_though_nothing_waits_for_it_but_this_node_does() -> None:
+    """It had taken the publication in, on its link, and held its acknowledgement back because its reader was slow."""
+
+    async def main() -> None:
+        slow = timing(unreachable_after_s=0.2)
+        async with Live(2, timing=slow, limits=Limits(queue_messages_max=1)) as live:
+            zero = await live.join(0, "room")
+            await live.join(1, "room", reads=False)
+            for number in range(3):
+                receipt = await zero.publish(b"%d" % number)
+            link = live[0]._runtime.mesh.links[1]
+            await until(lambda: live[1]._runtime.measures.held_acks and not link.outbox, "its link has all")
+            await live.crash(1)
+            await receipt.acknowledged()
+            assert live[0].members("room") == (0,)
+
+    run(main())
+
+
+def test_a_node_that_boots_does_not_wait_for_one_that_vanished_after_it_had_been_asked() -> None:
+    async def main() -> None:
+        async with Live(3, timing=timing(unreachable_after_s=0.5)) as live:
+            for number in (2, 1):
+                await live.crash(number)
+            zero = live[0]._runtime
+            booting = asyncio.create_task(live.start(1))
+            # 0 cannot let 1 in before it has missed 2; what 1 asked has arrived there by then.
+            await until(lambda: 1 in zero.mesh.links and zero.peer.footprint()["admissions"])
+            await live.crash(0)
+            assert (await booting).incarnation == 1
+
+    run(main())
+
+
 def test_a_short_pause_of_a_link_is_no_crash() -> None:
     async def main() -> None:
         async with Live(4, proxied=True, timing=timing(unreachable_after_s=5.0)) as live:

@@ -30,9 +30,9 @@ class Link:
     """
 
     __slots__ = (
-        "_attempt", "_banned", "_bytes_max", "_connected_at_s", "_gone", "_greetings", "_greetings_heard", "_mesh",
-        "_pause_s", "_progress", "_progress_at_s", "_task", "_unreachable_since", "connection", "inbox",
-        "incarnation", "instance", "other", "outbox", "problem",
+        "_attempt", "_banned", "_bytes_max", "_connected_at_s", "_greetings", "_greetings_heard", "_mesh", "_pause_s",
+        "_progress", "_progress_at_s", "_task", "_unreachable_since", "connection", "gone", "inbox", "incarnation",
+        "instance", "is_missed", "other", "outbox", "problem",
     )  # fmt: skip
 
     def __init__(self, mesh: Mesh, other: int) -> None:
@@ -54,8 +54,10 @@ class Link:
         """Why the other node will not talk to this one, as it said last; None once it does."""
         self._banned: tuple[int, Refusal] | None = None
         """Instance that broke the protocol, and how: it is not listened to any more."""
-        self._gone = -1
+        self.gone = -1
         """Newest incarnation of the other node that said goodbye."""
+        self.is_missed = False
+        """The connection was lost. This node may wait for something from the other even if it has nothing for it."""
         self._task: asyncio.Task[None] | None = None
         self._attempt: Connection | None = None
         """A connection on which this side has greeted and has not been answered yet."""
@@ -72,7 +74,7 @@ class Link:
 
     def send(self, target: int, body: bytes, now: bool) -> None:
         """`now`: write it at once, not at the end of the turn."""
-        if self._gone >= 0 and target <= self._gone and self.incarnation <= self._gone:
+        if target <= self.gone and self.has_ended():
             return  # it has said goodbye: whatever is said to that incarnation, or about it, reaches nobody
         connection, outbox = self.connection, self.outbox
         if (
@@ -93,7 +95,7 @@ class Link:
         """Write what waits, with one call; `tell` also says how far this side has received."""
         connection = self.connection
         if connection is None:
-            if self.outbox:
+            if self.outbox or self.is_missed:
                 self._dial()
             return
         if connection.paused:
@@ -141,7 +143,8 @@ class Link:
         self._mesh.watch(self)
 
     def on_goodbye(self, incarnation: int) -> None:
-        self._gone = max(self._gone, incarnation)
+        self.gone = max(self.gone, incarnation)
+        self.is_missed = False
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.link = None
@@ -172,6 +175,7 @@ class Link:
                 other.link = None
                 other.abort()
         self.problem = None
+        self.is_missed = False
         self._connected_at_s = self._mesh.loop.time()
         self._unreachable_since = self._progress = None
         self._mesh.mark(self)
@@ -207,6 +211,7 @@ class Link:
     def on_lost(self, connection: Connection) -> None:
         if self.connection is connection:
             self.connection = None
+            self.is_missed = True
             if self._mesh.loop.time() - self._connected_at_s >= self._mesh.timing.reconnect_max_s:
                 self._pause_s = 0.0
             self._mesh.mark(self)  # what waits, or may have been lost on the way, needs a new one
@@ -235,7 +240,7 @@ class Link:
             log.error(
                 "node %d: dialling node %d failed", self._mesh.identity.node, self.other, exc_info=error
             )
-        if self.connection is None and self.outbox:
+        if self.connection is None and (self.outbox or self.is_missed):
             self._mesh.mark(self)
 
     async def _dial_until_connected(self) -> None:
@@ -288,6 +293,10 @@ class Link:
 
     def is_connected(self) -> bool:
         return self.connection is not None
+
+    def has_ended(self) -> bool:
+        """Whether the other node has said goodbye and has not come back since."""
+        return 0 <= self.gone >= self.incarnation
 
     def stop_dialling(self) -> asyncio.Task[None] | None:
         """The attempt that was under way, for the caller to wait for its end."""

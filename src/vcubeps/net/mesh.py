@@ -236,7 +236,7 @@ class Mesh:
         return {
             other: link.problem.reason if link.problem else f"out of reach at {self.addresses[other]}"
             for other, link in sorted(self.links.items())
-            if link.connection is None and (link.outbox or link.problem)
+            if link.connection is None and (link.outbox or link.problem or link.is_missed)
         }
 
     # -- the end -------------------------------------------------------------------------------

@@ -82,6 +82,8 @@ class Runtime:
         self._frame_bytes = 0
         """Size of the message that is being handled."""
         self._up = asyncio.Event()
+        self._has_restarted = False
+        """The outputs at hand say that the peer starts again."""
         self._releasable: dict[str, None] = {}
         """Topics with publications that wait for the end of the turn."""
         self.calls: deque[tuple[Subscription, Deliver]] = deque()
@@ -198,6 +200,9 @@ class Runtime:
             self._send(answer, hurry=not waits_to_be_read)
         if self.memberships.too_slow:
             self.memberships.end_slow()  # not before: what is left of the outputs speaks of their topics
+        if self._has_restarted:
+            self._has_restarted = False
+            self._report_who_has_ended()
 
     def _send(self, output: Send, hurry: bool) -> None:
         message: Any = output.message
@@ -287,6 +292,13 @@ class Runtime:
         self.flow.gates.clear()
         self._releasable.clear()
         self.memberships.void(reason)
+        self._has_restarted = True
+
+    def _report_who_has_ended(self) -> None:
+        """The new incarnation of this node's peer has not heard those who said goodbye to the one before."""
+        for link in list(self.mesh.links.values()):
+            if link.has_ended():
+                self.carry_out(self.peer.suspect(link.other, link.gone))
 
     def _on_up(self, _: Up) -> None:
         self._up.set()

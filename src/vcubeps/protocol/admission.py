@@ -195,7 +195,7 @@ class Admission:
             return
         # Merged, because a Hello may overtake a later one that asks for more.
         merge_newest(self._owed.setdefault((sender, origin), {}), hello.known)
-        self._on_newcomers({sender: origin, **hello.known})
+        self._on_newcomers({**hello.known, sender: origin})
 
     def _is_dealt_with(self, other: int, incarnation: int) -> bool:
         """Whether this incarnation of `other` has been let in here, or is dead."""

@@ -39,6 +39,11 @@ class Operation(NamedTuple):
     last crash it is told; crash-relay: ticks after which a node that gets its copies has crashed too; cut: ticks
     until it is healed."""
 
+    @property
+    def ends(self) -> int:
+        """When it is over: a cut when it is healed."""
+        return self.time + self.other if self.kind == "cut" else self.time
+
     def __str__(self) -> str:
         match self.kind:
             case "publish":
@@ -166,7 +171,7 @@ class _Draw:
 
     def epilogue(self) -> None:
         """Life goes on after the last fault: what it broke must show."""
-        time = max(self.end, *(operation.time for operation in self.operations))
+        time = max(self.end, *(operation.ends for operation in self.operations))
         for _ in range(max(3, self.options.operations // 5)):
             time += int(self.rng.expovariate(1.0 / (2 * USUAL_DELAY)))
             self.rng.choices((self._publish, self._join), (3, 1))[0](time)
