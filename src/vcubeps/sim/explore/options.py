@@ -125,7 +125,7 @@ _DRAWN_APART = frozenset(
         "suspect-all",
     }
 )
-"""Options that came later. They are drawn apart, so that what the seeds of earlier campaigns stand for stays."""
+"""Options that came later. They are drawn apart, so that the schedules of earlier options are what they were."""
 
 
 @dataclass(frozen=True, slots=True)
