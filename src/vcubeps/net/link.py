@@ -296,7 +296,7 @@ class Link:
 
     def has_ended(self) -> bool:
         """Whether the other node has said goodbye and has not come back since."""
-        return 0 <= self.gone >= self.incarnation
+        return self.gone >= max(0, self.incarnation)
 
     def stop_dialling(self) -> asyncio.Task[None] | None:
         """The attempt that was under way, for the caller to wait for its end."""

@@ -94,8 +94,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         float,
         Meta(
             gt=0,
-            description="how long a node that this one has something for may be out of reach, or take nothing in, "
-            "before it counts as crashed; it is let in again when it is back",
+            description="how long a node that this one has something for, or has lost the connection with, may be out "
+            "of reach, or take nothing in, before it counts as crashed; it is let in again when it is back",
         ),
     ] = 30.0
     acknowledge_within_s: Annotated[

@@ -149,20 +149,19 @@ class World:
     def _carry_out(self, node: int, outputs: list[Output]) -> None:
         if self._options.permuted:
             self._permute_sends(node, outputs)
-        links = self._links
+        time, links, epoch = self.time, self._links, self._crashes[node]
         for output in outputs:
             if type(output) is not Send:
                 for handler in self._handlers.get(type(output), ()):
-                    handler(self.time, node, self._incarnation[node], output)
-            elif links.severed and (node, output.destination) in links.severed:
-                links.waiting.append(Waiting(node, output.destination, output.message))
-            else:
-                self._send(node, output.destination, output.message)
-
-    def _send(self, node: int, destination: int, message: object) -> None:
-        arrival, luck = self._links.arrival(self.time, node, destination)
-        self._number += 1
-        heappush(self._heap, (arrival, self._number, destination, node, message, self._crashes[node], luck))
+                    handler(time, node, self._incarnation[node], output)
+                continue
+            destination, message = output.destination, output.message
+            if links.severed and (node, destination) in links.severed:
+                links.waiting.append(Waiting(node, destination, message))
+                continue
+            arrival, luck = links.arrival(time, node, destination)
+            self._number += 1
+            heappush(self._heap, (arrival, self._number, destination, node, message, epoch, luck))
 
     def _permute_sends(self, node: int, outputs: list[Output]) -> None:
         """The contract leaves the order of one input's sends open; the runtime writes the last first."""
@@ -365,7 +364,7 @@ class World:
     def _change_cut(self, pairs: frozenset[tuple[int, int]]) -> int:
         """The number of the change."""
         for source, destination, message in self._links.cut(pairs):
-            self._send(source, destination, message)
+            self._carry_out(source, [Send(destination, message)])
         return self._links.cuts
 
     def _report(self, observer: int, node: int, incarnation: int) -> None:
