@@ -42,9 +42,11 @@ from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.membership import View
 from vcubeps.protocol.messages import (
     Ack,
+    Barrier,
     Broadcast,
     Copy,
     Flush,
+    Item,
     Publication,
     Report,
     Subscription,
@@ -52,7 +54,7 @@ from vcubeps.protocol.messages import (
     Welcome,
     addressed_incarnation,
 )
-from vcubeps.protocol.outputs import Barrier, Deliver, Item, Output, Send, Unsubscribed
+from vcubeps.protocol.outputs import Deliver, Output, Send, Unsubscribed
 from vcubeps.protocol.peer import Peer
 from vcubeps.protocol.topic import Phase, Topic
 from vcubeps.sim.explore import Allowed, run_schedule, schedule_seed
@@ -742,9 +744,9 @@ def welcomes_come_in_pairs_and_are_noted_whenever_they_come(patch: Patch) -> Non
     Search(
         only("cut-join joins permuted greetings crash recover cut", 4, 4, 10),
         checkers("liveness"),
-        3.8,
-        8000,
-        first=1690,
+        3.3,
+        9000,
+        first=8630,
     ),
 )
 def superseded_incarnations_are_not_dead(patch: Patch) -> None:

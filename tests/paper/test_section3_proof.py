@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 import pytest
 
-from vcubeps.protocol.messages import Ack, Broadcast, Copy, Publication, Subscription
+from vcubeps.protocol.messages import Ack, Barrier, Broadcast, Copy, Publication, Subscription
 from vcubeps.protocol.outputs import (
     Accepted,
     Acknowledged,
-    Barrier,
     Deliver,
     Received,
     Started,

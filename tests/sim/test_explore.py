@@ -19,7 +19,14 @@ from vcubeps.sim.explore import (
     run_schedule,
     schedule_seed,
 )
-from vcubeps.sim.explore.options import AIMED, FAULTS, FEATURES, OPTION_NAMES
+from vcubeps.sim.explore.options import (
+    AIMED,
+    FAULTS,
+    FEATURES,
+    NODES_USUAL_MAX,
+    OPERATIONS_LONG,
+    OPTION_NAMES,
+)
 from vcubeps.sim.explore.shrink import shrink
 from vcubeps.sim.explore.trace import Trace
 
@@ -81,6 +88,16 @@ class TestDraws:
         )
         assert any(not o.fifo and o.leaves and o.rejoins and o.topics > 1 and len(o.nodes) > 8 for o in drawn)
 
+    def test_large_and_long_schedules_come_up_now_and_then(self) -> None:
+        drawn = [draw_options(seed, Allowed()) for seed in seeds(3000)]
+        large = [options for options in drawn if len(options.nodes) > NODES_USUAL_MAX]
+        long = [options for options in drawn if options.operations >= OPERATIONS_LONG[0]]
+
+        assert 0 < len(large) < 100
+        assert max(len(options.nodes) for options in large) > 40
+        assert 0 < len(long) < 100
+        assert {options.topics for options in long} == {1}
+
 
 class TestWorld:
     def test_a_schedule_replays_event_by_event(self) -> None:
@@ -93,6 +110,19 @@ class TestWorld:
 
         assert first.lines == second.lines
         assert len(first.lines) > len(operations)
+
+    def test_publications_may_wait_for_a_release_and_leave_together(self) -> None:
+        options = replace(draw_options(1, CHURN), nodes=(0, 1), held=True)
+        operations = [
+            Operation(0, "subscribe", 0, "a"),
+            *(Operation(1000 * round, "publish", 0, "a", 3) for round in range(1, 9)),
+        ]
+        trace = Trace()
+        run_operations(1, options, operations, trace=trace)
+        text = "\n".join(trace.lines)
+
+        assert "publish a, more follow  ⇒ accepted" in text
+        assert "release a  ⇒ STARTED" in text
 
     def test_operations_that_make_no_sense_are_skipped(self) -> None:
         options = replace(draw_options(1, CHURN), nodes=(0, 1))

@@ -25,6 +25,7 @@ from vcubeps.sim.explore.options import (
     FEATURES,
     NODES_MAX,
     NODES_MIN,
+    NODES_USUAL_MAX,
     OPTION_NAMES,
     SEED_MAX,
     faults_needed,
@@ -36,7 +37,7 @@ from vcubeps.sim.explore.trace import Trace
 SCHEDULES_MAX = 10**7
 SCHEDULES_DEFAULT = 1000
 JOBS_MAX = 1024
-NODES_DEFAULT = "2-16"
+NODES_DEFAULT = f"{NODES_MIN}-{NODES_MAX}"
 
 DESCRIPTION = """\
 Run the protocol through random schedules in a simulated world and check every promise.
@@ -91,7 +92,8 @@ def register(subparsers: Subparsers) -> None:
         "--nodes",
         default=NODES_DEFAULT,
         metavar="LOW-HIGH",
-        help=f"how many nodes a schedule has, within {NODES_MIN} to {NODES_MAX} (default: %(default)s)",
+        help=f"how many nodes a schedule has, within {NODES_MIN} to {NODES_MAX} (default: %(default)s); of a range "
+        f"that begins below {NODES_USUAL_MAX}, what is beyond that only if `large` is on",
     )
     parser.add_argument(
         "--faults",

@@ -11,7 +11,8 @@ import msgspec
 
 from vcubeps.net.settings import STAMP_BYTES
 from vcubeps.protocol.errors import UsageError
-from vcubeps.protocol.outputs import Barrier, Deliver
+from vcubeps.protocol.messages import Barrier
+from vcubeps.protocol.outputs import Deliver
 
 _STAMP = struct.Struct(">Q")
 assert _STAMP.size == STAMP_BYTES

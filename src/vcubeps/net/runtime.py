@@ -172,24 +172,16 @@ class Runtime:
         it."""
         answer: Send | None = None
         waits_to_be_read = False
-        index, count = 0, len(outputs)
-        while index < count:
-            output: Any = outputs[index]
-            first = index
-            index += 1
+        remaining = iter(outputs)
+        output: Any
+        for output in remaining:
             if type(output) is Send:
-                while index < count and type(outputs[index]) is Send:
-                    index += 1
-                # The last first: a node sends to its largest subtree last, and there the way is longest.
-                for at in range(index - 1, first - 1, -1):
-                    output = outputs[at]
-                    if hurry and answer is None and type(output.message) is Ack:
-                        answer = output
-                    else:
-                        self._send(output, hurry)
-            elif type(output) is Received and index < count and output.is_followed_by(outputs[index]):
-                batch: Any = outputs[index]
-                index += 1
+                if hurry and answer is None and type(output.message) is Ack:
+                    answer = output
+                else:
+                    self._send(output, hurry)
+            elif type(output) is Received and output.at_once:
+                batch: Any = next(remaining)
                 waits_to_be_read |= self._on_arrival(output, batch)
             else:
                 self._carriers[type(output)](output)
@@ -205,7 +197,7 @@ class Runtime:
             self._report_who_has_ended()
 
     def _send(self, output: Send, hurry: bool) -> None:
-        message: Any = output.message
+        message = output.message
         body = self._wire.encode(message)
         if self.flow.gates and type(message) is Ack and (output.destination, message.hop) in self.flow.gates:
             self.flow.hold(output.destination, message, body)

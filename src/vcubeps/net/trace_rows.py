@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import NamedTuple
 
-from vcubeps.protocol.outputs import Barrier
+from vcubeps.protocol.messages import Barrier
 
 
 class Broadcast(NamedTuple):

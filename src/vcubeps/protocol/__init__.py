@@ -1,4 +1,43 @@
-"""The causal broadcast: one deterministic state machine per node, without clock, socket, thread or randomness."""
+"""The causal broadcast: one deterministic state machine per node, without clock, socket, thread or randomness.
+
+A `Peer` takes inputs, one at a time, and returns the outputs that each of them caused. A *driver* (the runtime, the
+explorer, the reference simulation, a test) makes the inputs happen and carries the outputs out. This is what a driver
+owes a peer, and what it may do.
+
+Inputs. Each is a method of `Peer`; it returns a list of outputs, or raises and has changed nothing.
+
+- `start()` comes first, once.
+- `subscribe(topic)`, `unsubscribe(topic)`, `publish(topic, payload)` come from the application. A `UsageError` is its
+  fault, or the driver's; `can_subscribe`, `can_unsubscribe` and `can_publish` say beforehand what makes sense.
+- `publish(…, more=True)` promises a later `release(topic)`, as soon as possible; any inputs may come between, further
+  publications too. What waits may leave before the release. A release that finds nothing waiting does nothing.
+- `receive(sender, message)`: a message of another node has arrived. The driver has checked its types, which a typed
+  decoder does; values are checked here. A `ProtocolViolation` is the sender's fault.
+- `suspect(node, incarnation)`: that incarnation has crashed, for all this node is concerned. There is no way back.
+
+Links. A driver carries every message between two living incarnations exactly once. It may reorder: nothing depends on
+the order on a link, nor on the order of the sends of one input. It may also deliver messages to a later incarnation of
+the receiver than they were meant for, and messages of one that is no more, or lose them.
+
+Reports. A driver reports each crash, sooner or later, to every node that lives and deals with the one that crashed. A
+false report costs a restart; it breaks no promise.
+
+Outputs, in `outputs.py`, are carried out in their order before the next input, with this freedom:
+
+- `Send`s of one input may leave in any order, later than the other outputs of that input, and together with those of
+  later inputs in one frame. Copies come largest subtree first: written in this order they arrive earliest. A driver
+  may hold an `Ack` back for as long as it likes: that is back-pressure.
+- `Received` with `at_once` is followed by the `Deliver` of the same batch; the two may be handled as one.
+- `Deliver`s of one topic keep their order. The application may be called after the last output of the input; an
+  input that it makes from inside is made after the outputs at hand have been carried out.
+- `Restarted` has a new incarnation, which must be on stable storage before any output after it is carried out: a
+  node that forgets it would use its counters twice. A process that starts anew passes a greater incarnation than
+  any before it; no other state outlives a process.
+- All other outputs tell something and ask for nothing.
+
+Same inputs in the same order give the same outputs, byte for byte. A peer never blocks: the paper's "wait until" is
+state. It keeps what is sent and received by reference, so neither side may change a message or a payload.
+"""
 
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
 from vcubeps.protocol.peer import Peer

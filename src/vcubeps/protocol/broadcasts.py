@@ -19,13 +19,20 @@ from vcubeps.protocol.limits import (
     check_topic,
 )
 from vcubeps.protocol.local import LocalNode
-from vcubeps.protocol.messages import Ack, Copy, Publication, Report, Subscription, Unsubscription
+from vcubeps.protocol.messages import (
+    Ack,
+    Barrier,
+    Copy,
+    Item,
+    Publication,
+    Report,
+    Subscription,
+    Unsubscription,
+)
 from vcubeps.protocol.outputs import (
     Accepted,
     Acknowledged,
-    Barrier,
     Deliver,
-    Item,
     Started,
     Subscribed,
     Unsubscribed,

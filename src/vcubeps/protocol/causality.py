@@ -14,8 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from vcubeps.protocol.messages import Publication, Unsubscription
-from vcubeps.protocol.outputs import Barrier
+from vcubeps.protocol.messages import Barrier, Publication, Unsubscription
 
 Ordered: TypeAlias = Publication | Unsubscription
 """What is subject to causal order."""

@@ -81,13 +81,16 @@ class Dissemination:
         return None
 
     def fan_out(self, task: Task, recipients: Recipients, clusters: int) -> None:
-        """Send a copy to the first living recipient of each of this node's clusters 1…`clusters`."""
+        """Send a copy to the first living recipient of each of this node's clusters 1…`clusters`.
+
+        The largest subtree comes first: there the way is longest.
+        """
         local = self._local
         if local.dead:
             recipients = self._living(task.broadcast, recipients)
         last = self._split.get(clusters)
         if last is None or last[0] != recipients:
-            groups = subtrees(local.me, recipients, clusters)
+            groups = reversed(subtrees(local.me, recipients, clusters))
             last = recipients, [{member: recipients[member] for member in group} for group in groups]
             self._split[clusters] = last
         for subtree in last[1]:

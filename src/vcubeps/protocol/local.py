@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION, MAX_STAMP
-from vcubeps.protocol.messages import Incarnations, incarnation_of
+from vcubeps.protocol.messages import AnyMessage, Incarnations, incarnation_of
 from vcubeps.protocol.outputs import Output, Send
 
 
@@ -59,7 +59,7 @@ class LocalNode:
     def emit(self, output: Output) -> None:
         self.outputs.append(output)
 
-    def send(self, destination: int, message: object) -> None:
+    def send(self, destination: int, message: AnyMessage) -> None:
         self.outputs.append(Send(destination, message))
 
     def known_incarnation(self, node: int) -> int:

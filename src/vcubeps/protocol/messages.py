@@ -13,10 +13,15 @@ from typing import TypeAlias
 import msgspec
 
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
-from vcubeps.protocol.outputs import Barrier, Item
 
 ANY_INCARNATION = -1
 """Target of a message that is meant for whichever incarnation of the node gets it."""
+
+Barrier: TypeAlias = dict[int, int]
+"""Causal barrier: source → counter of the last publication of it that must come first."""
+
+Item: TypeAlias = tuple[int, bytes]
+"""One publication inside a batch: its counter and its payload."""
 
 Incarnations: TypeAlias = dict[int, int]
 """Node → incarnation of it."""

@@ -1,19 +1,13 @@
 """What a peer asks its shell to do, or tells it, in answer to an input.
 
-Every input of a peer returns a list of these; the shell carries them out in order.
+Every input of a peer returns a list of these; the head of the package says how they are carried out.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import msgspec
 
-Barrier: TypeAlias = dict[int, int]
-"""Causal barrier: source → counter of the last publication of it that must come first."""
-
-Item: TypeAlias = tuple[int, bytes]
-"""One publication inside a batch: its counter and its payload."""
+from vcubeps.protocol.messages import AnyMessage, Barrier, Item
 
 
 class Output(msgspec.Struct, frozen=True, gc=False):
@@ -24,7 +18,7 @@ class Send(Output, frozen=True, gc=False):
     """Hand `message` to the link towards `destination`."""
 
     destination: int
-    message: object
+    message: AnyMessage
 
 
 class Accepted(Output, frozen=True, gc=False):
@@ -61,15 +55,8 @@ class Received(Output, frozen=True, gc=False):
     topic: str
     source: int
     counters: tuple[int, ...]
-
-    def is_followed_by(self, output: Output) -> bool:
-        """Whether `output`, the next one, delivers this batch: it has not had to wait for others."""
-        return (
-            type(output) is Deliver
-            and output.source == self.source
-            and output.items[-1][0] == self.counters[-1]
-            and output.topic == self.topic
-        )
+    at_once: bool = False
+    """The next output delivers this batch: it has not had to wait for others."""
 
 
 class Deliver(Output, frozen=True, gc=False):

@@ -7,9 +7,7 @@ Theory of operation. The application subscribes, publishes and unsubscribes; eac
 reported by the shell, spread among the survivors and become final (`crashes`); a crashed node
 comes back as a new incarnation (`admission`).
 
-Rules of this package: no clock, no socket, no thread, no randomness; the paper's "wait until"
-is state. The same inputs in the same order give the same outputs. An input that raises has
-changed nothing.
+What a driver owes a peer, and what it may do, is at the head of the package.
 """
 
 from __future__ import annotations
@@ -55,9 +53,6 @@ class Peer:
     [Subscribed(topic='room', counter=1)]
     >>> [type(output).__name__ for output in alice.publish("room", b"hello")]
     ['Accepted', 'Started', 'Deliver', 'Acknowledged']
-
-    The shell must carry every message between two living incarnations exactly once; the order
-    on a link does not matter.
     """
 
     __slots__ = ("_admission", "_batch_items_max", "_broadcasts", "_crashes", "_local", "_tree")

@@ -12,8 +12,8 @@ from vcubeps.protocol.causality import HoldBack, Ordered, Past
 from vcubeps.protocol.dissemination import Task
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.membership import View
-from vcubeps.protocol.messages import Publication, Report, Unsubscription, incarnation_of
-from vcubeps.protocol.outputs import Barrier, Deliver, MemberJoined, MemberLeft, Received
+from vcubeps.protocol.messages import Barrier, Publication, Report, Unsubscription, incarnation_of
+from vcubeps.protocol.outputs import Deliver, MemberJoined, MemberLeft, Received
 
 _LOST = -1
 """Pseudo blocker: the head depends on a message that died with its holders; see `Topic._cut_passed`."""
@@ -129,8 +129,10 @@ class Topic:
             return []
         if not self.holdback.queues and self._blocker(publication) is None:
             # Nearly always: nothing is held back, so nothing can be woken either.
+            self._note_reception(publication, at_once=True)
             self._apply(publication, [])
             return []
+        self._note_reception(publication)
         return self.deliver_from(self._hold(publication))
 
     def receive_held(self, publication: Publication) -> list[Task]:
@@ -163,7 +165,10 @@ class Topic:
 
     def _accept(self, publication: Publication, addressed: bool = False) -> list[int]:
         """Take a publication in if it is new. Returns as `_hold`."""
-        return self._hold(publication) if self._is_new(publication, addressed) else []
+        if not self._is_new(publication, addressed):
+            return []
+        self._note_reception(publication)
+        return self._hold(publication)
 
     def _hold(self, message: Ordered) -> list[int]:
         """Its source, if `message` became the head of that queue and so may be deliverable."""
@@ -182,10 +187,12 @@ class Topic:
             if not addressed or counter <= self.view.heard.get((source, incarnation), 0):
                 return False
             self.view.hear(source, incarnation, counter)
-        self.newest[source] = publication
-        counters = (counter,) if len(publication.items) == 1 else publication.counters
-        self.local.emit(Received(self.name, source, counters))
         return True
+
+    def _note_reception(self, publication: Publication, at_once: bool = False) -> None:
+        self.newest[publication.source] = publication
+        counters = (publication.counter,) if len(publication.items) == 1 else publication.counters
+        self.local.emit(Received(self.name, publication.source, counters, at_once))
 
     def join(self, reports: dict[int, Report]) -> None:
         """The SUB is acknowledged by all: form the view and the past from what they reported."""

@@ -28,10 +28,10 @@ import msgspec
 from vcubeps.cube import children, cluster, dimension
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
 from vcubeps.protocol.limits import check_payload, check_topic
+from vcubeps.protocol.messages import Barrier
 from vcubeps.protocol.outputs import (
     Accepted,
     Acknowledged,
-    Barrier,
     Deliver,
     MemberJoined,
     MemberLeft,
@@ -196,7 +196,7 @@ class PublishedPeer:
             state.last_delvs[self.node] = m.counter  # line 20
             state.causal_barrier = {(self.node, m.counter)}  # line 22
         chd = self._children(m, self._dimension)  # lines 23–26
-        self._out.extend(Send(k, m) for k in chd)  # lines 27–28
+        self._send(chd, m)  # lines 27–28
         if chd:
             self._acks[m.source, m.topic, m.counter] = _Awaited(None, len(chd))  # lines 29–30
         task.message = m
@@ -239,7 +239,11 @@ class PublishedPeer:
             self._send_ack(sender, Ack(m.topic, m.source, m.counter))
             return
         self._acks[m.source, m.topic, m.counter] = _Awaited(sender, len(chd))  # line 51
-        self._out.extend(Send(k, m) for k in chd)  # lines 52–53
+        self._send(chd, m)  # lines 52–53
+
+    def _send(self, destinations: Iterable[int], m: Message) -> None:
+        # Its messages are not those of the amended protocol; only its own peers get them.
+        self._out.extend(Send(k, m) for k in destinations)  # type: ignore[arg-type]
 
     def _pass_ack_up(self, sender: int, m: Ack) -> Ack:
         """Lines 54–61; returns m with the members gathered so far, as line 70 finds it."""
@@ -294,7 +298,7 @@ class PublishedPeer:
         state = self._topics[m.topic]
         if self._is_subscribed(m.topic) and m.source not in state.first_rec:  # line 96
             m = msgspec.structs.replace(m, members=m.members | {state.view[self.node]})  # line 97
-        self._out.append(Send(parent, m))  # line 98
+        self._send([parent], m)  # line 98
         return m
 
     # Views.

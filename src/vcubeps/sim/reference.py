@@ -9,19 +9,18 @@ out (`Workload` says which).
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, groupby
 from typing import Any
 
 import numpy as np
 
-from vcubeps.protocol.messages import Ack, Broadcast, Copy, Publication, Subscription, Unsubscription
+from vcubeps.protocol.messages import Ack, Barrier, Broadcast, Copy, Publication, Subscription, Unsubscription
 from vcubeps.protocol.outputs import (
     Accepted,
     Acknowledged,
-    Barrier,
     Deliver,
     Output,
     Received,
@@ -42,6 +41,21 @@ PROTOCOLS = ("amended", "published", "unpruned")
 
 Identifier = tuple[int, int]
 """⟨source, counter⟩ of a broadcast."""
+
+
+def _smallest_subtree_first(outputs: list[Output]) -> Iterator[Output]:
+    """The outputs with the copies of each broadcast in the paper's order, by increasing cluster (line 27)."""
+    for _, together in groupby(outputs, _broadcast_of):
+        run = list(together)
+        yield from reversed(run) if _broadcast_of(run[0]) is not None else run
+
+
+def _broadcast_of(output: Output) -> Identifier | None:
+    """What is sent, if `output` is a copy of the amended protocol."""
+    if type(output) is not Send or type(output.message) is not Copy:
+        return None
+    broadcast = output.message.broadcast
+    return broadcast.source, broadcast.counter
 
 
 class Reference:
@@ -179,7 +193,7 @@ class Reference:
 
     def _carry_out(self, node: int, outputs: list[Output]) -> None:
         now = self._now
-        for output in outputs:
+        for output in _smallest_subtree_first(outputs):
             match output:
                 case Send(destination, message):
                     self._send(node, destination, message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vcubeps.mixing import mix
+from vcubeps.protocol.messages import AnyMessage
 from vcubeps.sim.explore.options import Options
 from vcubeps.sim.explore.schedule import SLOW_FACTOR_MAX, USUAL_DELAY
 
@@ -22,7 +23,7 @@ class Waiting(NamedTuple):
 
     source: int
     destination: int
-    message: object
+    message: AnyMessage
 
 
 class Links:

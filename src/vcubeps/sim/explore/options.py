@@ -14,7 +14,13 @@ from vcubeps.mixing import mix
 
 NODES_MIN = 2
 NODES_MAX = 64
-"""Largest world of an exploration: beyond it a schedule takes long and finds nothing that 16 nodes do not."""
+"""Largest world of an exploration: beyond it a schedule takes long."""
+
+NODES_USUAL_MAX = 16
+"""Most nodes of a schedule that is not `large`: few nodes make races likelier per message."""
+
+OPERATIONS_LONG = (200, 1000)
+"""Fewest and most operations of a `long` schedule."""
 
 SEED_MAX = (1 << 63) - 1
 """Seeds are 0 … this, so that they fit every language's signed integer."""
@@ -31,6 +37,9 @@ FEATURES: Mapping[str, str] = {
     "bursts": "several publications at once, which leave as a batch",
     "permuted": "what one input sends leaves in any order, on FIFO links too",
     "greetings": "a node that connects says which incarnation it is",
+    "held": "publications wait for a release and leave together, as at the end of a turn of the runtime",
+    "large": f"more than {NODES_USUAL_MAX} nodes",
+    "long": f"{OPERATIONS_LONG[0]} to {OPERATIONS_LONG[1]} operations, all on one topic",
 }
 """Options of a world in which no node fails."""
 
@@ -109,6 +118,9 @@ _ODDS: Mapping[str, float] = {
     "boot-reports": 0.25,
     "reboots": 0.2,
     "suspect-all": 0.15,
+    "held": 0.35,
+    "large": 0.004,
+    "long": 0.01,
 }
 """Probability of each option in one schedule."""
 
@@ -123,6 +135,9 @@ _DRAWN_APART = frozenset(
         "boot-reports",
         "reboots",
         "suspect-all",
+        "held",
+        "large",
+        "long",
     }
 )
 """Options that came later. They are drawn apart, so that the schedules of earlier options are what they were."""
@@ -134,14 +149,15 @@ class Allowed:
 
     nodes_min: int = NODES_MIN
     """Fewest nodes of a schedule."""
-    nodes_max: int = 16
-    """Most nodes of a schedule."""
+    nodes_max: int = NODES_MAX
+    """Most nodes of a schedule; only a `large` one has more than `NODES_USUAL_MAX`."""
     faults: frozenset[str] = frozenset()
     """Names of `FAULTS` that may happen; none: no node fails."""
     only: frozenset[str] | None = None
     """Names of the options that are on in every schedule, all others being off; None: draw them."""
     operations_max: int = 40
-    """Most operations of a schedule, besides the subscriptions before it begins and the aimed faults."""
+    """Most operations of a schedule that is not `long`, besides the subscriptions before it begins and the aimed
+    faults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +180,8 @@ class Options:
     """What one input sends leaves in any order."""
     greetings: bool
     """A node is told of the earlier incarnations' end when another connects."""
+    held: bool
+    """Some publications wait for a release."""
 
     topics: int
     """Number of topics, 1 to 3."""
@@ -206,25 +224,27 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
     detector_delay = rng.choice((20, 150, 150, 400, 400, 1000, 4000))
     gap = rng.choice((3, 15, 40, 40, 100, 400))
     operations = rng.randint(min(6, allowed.operations_max), allowed.operations_max)
+    many = apart.randint(*OPERATIONS_LONG)
     return Options(
-        nodes=_draw_nodes(rng, allowed, absent="absent" in on),
+        nodes=_draw_nodes(rng, apart, allowed, absent="absent" in on, large="large" in on),
         fifo="unordered" not in on,
         slow_of_256=slow_of_256 if "heavy-tail" in on else 0,
         reactive=reactive if "reactive" in on else 0.0,
         resubscribe=resubscribe,
         detector_delay=detector_delay,
-        topics=topics if "topics" in on else 1,
+        topics=topics if "topics" in on and "long" not in on else 1,
         joins="joins" in on,
         leaves="leaves" in on,
         rejoins="rejoins" in on,
         bursts="bursts" in on,
-        operations=operations,
+        operations=many if "long" in on else operations,
         gap=gap,
         crashes=crashes if "crash" in on else 0,
         recover="recover" in on,
         suspicions=suspicions if "suspect" in on else 0,
         permuted="permuted" in on,
         greetings="greetings" in on,
+        held="held" in on,
         cuts=cuts if "cut" in on else 0,
         aimed=frozenset(AIMED) & on,
     )
@@ -248,15 +268,27 @@ def _draw_switches(rng: Random, apart: Random, allowed: Allowed) -> frozenset[st
     return frozenset(name for name in drawn if faults_needed(frozenset({name})) <= allowed.faults)
 
 
-def _draw_nodes(rng: Random, allowed: Allowed, *, absent: bool) -> tuple[int, ...]:
+def _draw_nodes(
+    rng: Random, apart: Random, allowed: Allowed, *, absent: bool, large: bool
+) -> tuple[int, ...]:
     low, high = allowed.nodes_min, allowed.nodes_max
+    if low < NODES_USUAL_MAX:
+        high = min(high, NODES_USUAL_MAX)
     # Half of the schedules are small: few nodes make races likelier per message, and traces short.
     count = rng.randint(low, high if rng.random() < 0.5 else max(low, min(high, 6)))
-    positions = 1 << (count - 1).bit_length()
-    spread = rng.sample(range(min(2 * positions, NODES_MAX)), count)
+    spread = _scatter(rng, count)
     # Two nodes have one link and little to race; four are the smallest world with a relay.
     odds = {2: 1, 4: 5, 8: 4, 16: 1, 32: 1, 64: 1}
     full = [size for size in odds if low <= size <= high]
     if full:
         count = rng.choices(full, [odds[size] for size in full])[0]
-    return tuple(sorted(spread)) if absent else tuple(range(count))
+    if large and allowed.nodes_max > high:
+        count = apart.randint(high + 1, allowed.nodes_max)
+        spread = _scatter(apart, count)
+    return spread if absent else tuple(range(count))
+
+
+def _scatter(rng: Random, count: int) -> tuple[int, ...]:
+    """So many nodes in a cube with twice the positions they need."""
+    positions = 1 << (count - 1).bit_length()
+    return tuple(sorted(rng.sample(range(min(2 * positions, NODES_MAX)), count)))

@@ -64,6 +64,7 @@ class _Shrink:
             lambda options: replace(options, resubscribe=False),
             lambda options: replace(options, permuted=False),
             lambda options: replace(options, greetings=False),
+            lambda options: replace(options, held=False),
         )
         shrunk = False
         for simplify in simpler:

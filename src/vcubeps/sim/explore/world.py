@@ -10,6 +10,7 @@ says; other reports about a node that lives come only from the schedule. All cho
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any, NoReturn, TypeAlias
@@ -25,7 +26,7 @@ from vcubeps.sim.explore.schedule import USUAL_DELAY, Operation, severed
 from vcubeps.sim.explore.trace import Trace
 
 EVENTS_MAX = 200_000
-"""A world that has not come to rest after so many events is taken for one that never will."""
+"""A world of usual size that has not come to rest after so many events is taken for one that never will."""
 
 ANSWERS_DEEP_MAX = 3
 """An answer to an answer to an answer is not answered."""
@@ -39,6 +40,12 @@ _CONTROL = -1
 Event: TypeAlias = tuple[int, int, int, int, Any, int, int]
 """(time, number, destination, source, message or callback, source's crashes so far, luck of 256).
 The number keeps simultaneous events in order and the comparison away from the message."""
+
+
+def _events_max(options: Options) -> int:
+    """A flush takes N² messages, and cuts and reboots cause one per node."""
+    nodes = len(options.nodes)
+    return EVENTS_MAX * (1 + (nodes // 16) ** 2 + options.operations * nodes // 5000)
 
 
 class PeerFailed(Exception):
@@ -112,7 +119,7 @@ class World:
     def _run_events(self) -> None:
         heap, peers, crashes, trace = self._heap, self.live_peers, self._crashes, self._trace
         greetings = self._options.greetings
-        left = EVENTS_MAX
+        left = most = _events_max(self._options)
         while heap:
             self.time, number, node, sender, message, epoch, luck = heappop(heap)
             if node == _CONTROL:
@@ -138,7 +145,7 @@ class World:
             if trace is not None:
                 trace.received(self.time, node, sender, message, outputs)
             self._carry_out(node, outputs)
-        self.events = EVENTS_MAX - left
+        self.events = most - left
 
     def _is_lost(self, sender: int, destination: int, number: int, luck: int) -> bool:
         """Whether a message that was under way when its sender crashed is among the lost ones."""
@@ -164,7 +171,7 @@ class World:
             heappush(self._heap, (arrival, self._number, destination, node, message, epoch, luck))
 
     def _permute_sends(self, node: int, outputs: list[Output]) -> None:
-        """The contract leaves the order of one input's sends open; the runtime writes the last first."""
+        """The contract leaves the order of one input's sends open; some driver may write the last first."""
         places = [place for place, output in enumerate(outputs) if type(output) is Send]
         if len(places) < 2:
             return
@@ -242,6 +249,8 @@ class World:
         self._input(node, f"unsubscribe {topic}", peer.unsubscribe, topic)
 
     def _publish(self, node: int, topic: str, count: int, generation: int) -> None:
+        chance = mix(self._seed, 12, node, self._published[node])
+        held = self._options.held and chance & 1 == 1
         for _ in range(count):
             peer = self.live_peers.get(node)
             if peer is None or not peer.is_up or not peer.can_publish(topic):
@@ -249,7 +258,21 @@ class World:
             self._published[node] += 1
             payload = b"%c%d.%d" % (generation, node, self._published[node])
             self.monitor.on_input("publish", self.time, node, self._incarnation[node], topic, payload)
-            self._input(node, f"publish {topic}", peer.publish, topic, payload)
+            if held:
+                self._input(
+                    node, f"publish {topic}, more follow", partial(peer.publish, more=True), topic, payload
+                )
+            else:
+                self._input(node, f"publish {topic}", peer.publish, topic, payload)
+        if held:
+            # Mostly at once; sometimes other inputs come between.
+            delay = 0 if chance >> 1 & 3 else (chance >> 3) % USUAL_DELAY
+            self._after(delay, lambda: self._release(node, topic))
+
+    def _release(self, node: int, topic: str) -> None:
+        peer = self.live_peers.get(node)
+        if peer is not None:
+            self._input(node, f"release {topic}", peer.release, topic)
 
     def _on_deliver(self, time: int, node: int, incarnation: int, output: Deliver) -> None:
         if output.source == node:

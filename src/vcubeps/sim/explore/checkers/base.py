@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from vcubeps.protocol.outputs import Item, Output, Restarted, Started, Subscribed
+from vcubeps.protocol.messages import Item
+from vcubeps.protocol.outputs import Output, Restarted, Started, Subscribed
 
 VIOLATIONS_MAX = 5
 """Violations that one checker keeps of one schedule; the first is the one that matters."""
