@@ -505,7 +505,7 @@ def late_copies_of_the_dead_are_accepted(patch: Patch) -> None:
     ),
 )
 def fences_are_ignored(patch: Patch) -> None:
-    patch.setattr(Peer, "_restart", lambda self: None)
+    patch.setattr(Peer, "_start_again", lambda self, reason: None)
 
 
 @ablation(

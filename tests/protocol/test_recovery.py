@@ -21,6 +21,7 @@ from vcubeps.protocol.messages import (
 from vcubeps.protocol.outputs import (
     MemberJoined,
     Restarted,
+    RestartReason,
     Send,
     Subscribed,
     Up,
@@ -185,7 +186,7 @@ def test_falsely_suspected_node_restarts_and_names_the_topics_that_are_gone() ->
     wire.suspect(0, 1, 0)
     wire.run()
 
-    assert Restarted(1, (T, "u")) in wire.outputs[1]
+    assert Restarted(1, (T, "u"), RestartReason.DECLARED_CRASHED) in wire.outputs[1]
     assert wire.peers[1].members(T) == wire.peers[1].members("u") == {}
 
 
@@ -198,7 +199,7 @@ def test_falsely_suspected_node_does_not_name_a_topic_that_it_is_leaving() -> No
     wire.suspect(0, 1, 0)
     wire.run()
 
-    assert Restarted(1, ("u",)) in wire.outputs[1]
+    assert Restarted(1, ("u",), RestartReason.DECLARED_CRASHED) in wire.outputs[1]
 
 
 def test_falsely_suspected_node_comes_back() -> None:
@@ -260,7 +261,7 @@ def test_two_nodes_that_suspect_each_other_both_come_back() -> None:
     wire.suspect(1, 0, 0)
     wire.run()
 
-    assert Restarted(1, (T,)) in wire.outputs[0] + wire.outputs[1]
+    assert Restarted(1, (T,), RestartReason.DECLARED_CRASHED) in wire.outputs[0] + wire.outputs[1]
     assert all(peer.is_up for peer in wire.peers.values())
     assert at_work(wire) == {}
 
@@ -274,7 +275,7 @@ def test_node_that_came_up_without_one_that_lived_starts_again() -> None:
 
     outputs = peer.receive(1, Welcome(1, 1, dead={0: 0}, known={0: 1}, clock=0, admit=True))
 
-    assert outputs[0] == Restarted(2, ())
+    assert outputs[0] == Restarted(2, (), RestartReason.CAME_UP_APART)
     assert not peer.is_up
 
 

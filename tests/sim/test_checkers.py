@@ -14,6 +14,7 @@ from vcubeps.protocol.outputs import (
     Output,
     Received,
     Restarted,
+    RestartReason,
     Started,
     Subscribed,
     Unsubscribed,
@@ -194,7 +195,7 @@ class TestCausal:
         story.deliver(1, 0, 201)
         story.start(1, 301)
         story.deliver(2, 1, 301)
-        story.out(2, Restarted(1, (ROOM,)))
+        story.out(2, Restarted(1, (ROOM,), RestartReason.DECLARED_CRASHED))
         story.incarnations[2] = 1
         story.join(2)
         story.deliver(2, 0, 201)
@@ -422,7 +423,7 @@ class TestAgreement:
         story.join(0, 1, 2)
         story.start(0, 201)
         story.deliver(1, 0, 201)
-        story.out(0, Restarted(1, (ROOM,)))
+        story.out(0, Restarted(1, (ROOM,), RestartReason.DECLARED_CRASHED))
         story.incarnations[0] = 1
         story.counters.pop(0)
 

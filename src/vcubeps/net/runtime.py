@@ -39,6 +39,7 @@ from vcubeps.protocol.outputs import (
     Output,
     Received,
     Restarted,
+    RestartReason,
     Send,
     Started,
     Subscribed,
@@ -47,6 +48,14 @@ from vcubeps.protocol.outputs import (
 )
 
 log = logging.getLogger(__name__)
+
+
+_WHY_RESTARTED = {
+    RestartReason.DECLARED_CRASHED: "the other nodes took node {node} for crashed",
+    RestartReason.CAME_UP_APART: "node {node} had started without other nodes that lived",
+    RestartReason.NO_QUORUM: "node {node} was left with less than a quorum of the voters",
+    RestartReason.ASKED: "node {node} was asked to start again",
+}
 
 
 class Runtime:
@@ -279,7 +288,7 @@ class Runtime:
         self.mesh.identity.incarnation = output.incarnation
         self.measures.restarts += 1
         self._up.clear()
-        reason = f"the other nodes took node {self.id} for crashed"
+        reason = _WHY_RESTARTED[output.reason].format(node=self.id)
         log.warning("node %d: %s; it goes on as incarnation %d", self.id, reason, output.incarnation)
         self.flow.gates.clear()
         self._releasable.clear()

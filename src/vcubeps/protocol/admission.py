@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vcubeps.protocol.crashes import Crashes, Fenced
-from vcubeps.protocol.local import LocalNode, merge_newest
+from vcubeps.protocol.crashes import Crashes
+from vcubeps.protocol.local import LocalNode, StartAgain, merge_newest
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
     Ack,
@@ -22,7 +22,7 @@ from vcubeps.protocol.messages import (
     Incarnations,
     Welcome,
 )
-from vcubeps.protocol.outputs import Up
+from vcubeps.protocol.outputs import RestartReason, Up
 
 
 class Admission:
@@ -81,7 +81,7 @@ class Admission:
         local.send(other, Hello(local.incarnation, ANY_INCARNATION, known))
 
     def try_up(self) -> None:
-        """Go up if all that live have welcomed this incarnation and know of each other.
+        """Go up if all that live have welcomed this incarnation and know of each other, and they are a quorum.
 
         Without the second condition two nodes that came up on false or stale reports of each
         other's crash could both be members with this one and miss each other's publications.
@@ -96,7 +96,7 @@ class Admission:
         for other in behind:
             if self._asked_with[other] != local.known:
                 self._say_hello(other)
-        if behind:
+        if behind or not local.has_quorum():
             return
         self._go_up()
 
@@ -133,7 +133,7 @@ class Admission:
                 self._crashes.on_flush(sender, flush)
                 continue
             if flush.dead.get(local.me, -1) >= local.incarnation:
-                raise Fenced
+                raise StartAgain(RestartReason.DECLARED_CRASHED)
             self._crashes.declare_dead(local.unknown_crashes(flush.dead))
             self._crashes.note_flushed(sender, flush.dead)
             self._crashes.answer_while_booting(sender)
@@ -163,7 +163,7 @@ class Admission:
             # This node came up without the sender, which lived: what it took part in since is void.
             if origin > local.known_incarnation(sender):
                 local.known[sender] = origin
-            raise Fenced
+            raise StartAgain(RestartReason.CAME_UP_APART)
         local.clock = max(local.clock, welcome.clock)
         if origin > local.known_incarnation(sender):
             self._on_newcomers({sender: origin})

@@ -110,9 +110,10 @@ class Broadcasts:
 
     def can_subscribe(self, name: str) -> bool:
         worker = self.workers.get(name)
-        return self._local.up and not (worker and worker.wanted)
+        return self._local.up and not self._local.isolated and not (worker and worker.wanted)
 
-    def can_publish(self, name: str) -> bool:
+    def is_member(self, name: str) -> bool:
+        """Whether this node's subscription is in effect and has not been ended."""
         worker = self.workers.get(name)
         return bool(
             worker
@@ -128,6 +129,7 @@ class Broadcasts:
             raise UsageError(
                 f"cannot subscribe to {name!r}: this node has not been let in again since it crashed; wait for Up"
             )
+        self._check_contact(name)
         worker = self.workers.get(name)
         if worker is None:
             worker = self.workers[name] = Worker()
@@ -157,11 +159,12 @@ class Broadcasts:
         if type(name) is not str:
             check_topic(name)
         worker = self.workers.get(name)
-        if worker is None or not self.can_publish(name):
+        if worker is None or not self.is_member(name):
             check_topic(name)
             if worker is not None and worker.wanted:
                 raise UsageError(f"cannot publish on {name!r} yet: wait for Subscribed")
             raise UsageError(f"cannot publish on {name!r} without a subscription: subscribe first")
+        self._check_contact(name)
         check_payload(payload)
         if len(worker.queue) >= MAX_QUEUED:
             raise UsageError(
@@ -173,6 +176,13 @@ class Broadcasts:
         if not more:
             self._pump(worker, name)
 
+    def _check_contact(self, name: str) -> None:
+        if self._local.isolated:
+            raise UsageError(
+                f"cannot subscribe or publish on {name!r}: this node is in contact with no quorum of the voters; "
+                f"wait until it is"
+            )
+
     def release(self, name: str) -> None:
         """No more publications follow for now: those that wait may leave."""
         worker = self.workers.get(name)
@@ -182,7 +192,7 @@ class Broadcasts:
     # -- own broadcasts ------------------------------------------------------------------------
 
     def _pump(self, worker: Worker, name: str) -> None:
-        if worker.pumping:
+        if worker.pumping or self._local.isolated:
             return
         worker.pumping = True
         while worker.current is None and worker.queue:
@@ -266,12 +276,18 @@ class Broadcasts:
         self._pump(worker, broadcast.topic)
 
     def _waits_for_finality(self, task: Task) -> bool:
-        """Whether `task`, an own one, is a subscription and some crash is not final here.
+        """Whether `task`, an own one, must not take effect while some crash is not final here.
 
         A node declared dead here may live, and others may still take in what it publishes
         without knowing of this subscription: it is in effect when they have given it up too.
+        Where voters decide, the same holds for a publication that the dead have not received:
+        it is acknowledged when they have been given up by a quorum, and so are no members any more.
         """
-        return type(task.broadcast) is Subscription and not self._local.is_settled()
+        local = self._local
+        return not local.is_settled() and (
+            type(task.broadcast) is Subscription
+            or (local.voters is not None and type(task.broadcast) is Publication)
+        )
 
     def _joined(self, worker: Worker, task: Task) -> None:
         topic = worker.topic
@@ -385,11 +401,16 @@ class Broadcasts:
     def receive_held(self, topic: Topic, publication: Publication) -> None:
         self._release(topic.receive_held(publication))
 
-    def resume_joins(self) -> None:
-        """The crashes are final: subscriptions that are acknowledged by all take effect."""
+    def resume(self) -> None:
+        """The crashes are final: what has been acknowledged by all takes effect."""
         for worker in list(self.workers.values()):
-            if worker.current is not None and type(worker.current.broadcast) is Subscription:
+            if worker.current is not None:
                 self.try_finish(worker.current)
+
+    def pump_all(self) -> None:
+        """This node is not isolated any more: what waits starts."""
+        for name, worker in list(self.workers.items()):
+            self._pump(worker, name)
 
     def repair(self) -> None:
         for task in self._tree.repair():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from vcubeps.protocol.broadcasts import Broadcasts
-from vcubeps.protocol.local import LocalNode, merge_newest
+from vcubeps.protocol.local import LocalNode, StartAgain, merge_newest
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
     Fence,
@@ -21,11 +21,8 @@ from vcubeps.protocol.messages import (
     Publication,
     incarnation_of,
 )
+from vcubeps.protocol.outputs import RestartReason
 from vcubeps.protocol.topic import Phase, Topic
-
-
-class Fenced(Exception):
-    """Raised inside a peer that finds out that it has been declared crashed; it must start again."""
 
 
 class Crashes:
@@ -66,7 +63,7 @@ class Crashes:
         """Another node says that these incarnations have crashed."""
         local = self._local
         if reported.get(local.me, -1) >= local.incarnation:
-            raise Fenced
+            raise StartAgain(RestartReason.DECLARED_CRASHED)
         news = local.unknown_crashes(reported)
         if news:
             self.crashed(news)
@@ -145,7 +142,7 @@ class Crashes:
     def on_flush(self, sender: int, flush: Flush) -> None:
         local = self._local
         if flush.dead.get(local.me, -1) >= local.incarnation:
-            raise Fenced
+            raise StartAgain(RestartReason.DECLARED_CRASHED)
         last = self._last_publications.setdefault(sender, {})
         for name, (_, publication) in flush.subscriptions.items():
             last[name] = max(last.get(name, 0), publication)
@@ -205,6 +202,9 @@ class Crashes:
             for victim, incarnation in local.dead.items():
                 if victim != other and flushed.get(victim, -1) < incarnation:
                     return
+        if not local.has_quorum():
+            # Suspicions add up: those of two majorities that overlap may leave less than a quorum.
+            raise StartAgain(RestartReason.NO_QUORUM)
         local.settle()
         topics = [topic for topic in self._broadcasts.topics() if topic.phase is not Phase.LEAVING]
         for topic in topics:
@@ -216,7 +216,7 @@ class Crashes:
             if topic.phase is Phase.MEMBER:
                 topic.purge_dead()
                 self._broadcasts.deliver_all(topic)
-        self._broadcasts.resume_joins()
+        self._broadcasts.resume()
         self._on_final()
 
 

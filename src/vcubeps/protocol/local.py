@@ -6,7 +6,16 @@ from collections.abc import Mapping
 
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION, MAX_STAMP
 from vcubeps.protocol.messages import AnyMessage, Incarnations, incarnation_of
-from vcubeps.protocol.outputs import Output, Send
+from vcubeps.protocol.outputs import Output, RestartReason, Send
+from vcubeps.protocol.voters import Voters
+
+
+class StartAgain(Exception):
+    """Raised inside a peer that finds out that its incarnation must end; the peer goes on as the next one."""
+
+    def __init__(self, reason: RestartReason) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class LocalNode:
@@ -20,11 +29,18 @@ class LocalNode:
 
     __slots__ = (
         "clock", "counter", "dead", "dimension", "final", "fresh",
-        "hops", "incarnation", "known", "me", "nodes", "outputs", "up",
+        "hops", "incarnation", "isolated", "known", "me", "nodes", "outputs", "up", "voters",
     )  # fmt: skip
 
     def __init__(
-        self, me: int, nodes: frozenset[int], dimension: int, incarnation: int, known: Incarnations
+        self,
+        me: int,
+        nodes: frozenset[int],
+        dimension: int,
+        incarnation: int,
+        known: Incarnations,
+        voters: Voters | None,
+        isolated: bool = False,
     ) -> None:
         self.me = me
         self.nodes = nodes
@@ -45,6 +61,10 @@ class LocalNode:
         self.final: Incarnations = {}
         """Node → newest incarnation whose crash every survivor has flushed to this node."""
         self.fresh: Incarnations = dict(self.dead)
+        self.voters = voters
+        """Who decides when the network is cut; None: everybody goes on."""
+        self.isolated = isolated
+        """This node is in contact with no quorum, says the driver: it starts nothing."""
         self.outputs: list[Output] = []
 
     def next_counter(self) -> int:
@@ -72,6 +92,12 @@ class LocalNode:
     def is_of_the_dead(self, source: int, counter: int) -> bool:
         """Whether ⟨source, counter⟩ was issued by an incarnation that has been declared crashed."""
         return incarnation_of(counter) <= self.dead.get(source, -1)
+
+    def has_quorum(self) -> bool:
+        """Whether the nodes that are not dead here are a quorum of the voters."""
+        return self.voters is None or self.voters.is_quorum(
+            {node for node in self.nodes if not self.is_dead(node)}
+        )
 
     def is_settled(self) -> bool:
         """Whether every crash known here is final here."""

@@ -5,6 +5,8 @@ Every input of a peer returns a list of these; the head of the package says how 
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from vcubeps.protocol.messages import AnyMessage, Barrier, Item
@@ -104,11 +106,21 @@ class Up(Output, frozen=True, gc=False):
     incarnation: int
 
 
+class RestartReason(enum.StrEnum):
+    """Why a node starts again as a new incarnation."""
+
+    DECLARED_CRASHED = "other nodes have declared it crashed"
+    CAME_UP_APART = "it came up without a node that lived"
+    NO_QUORUM = "the nodes that it does not hold for crashed are no quorum of the voters"
+    ASKED = "it was asked to"
+
+
 class Restarted(Output, frozen=True, gc=False):
-    """This node was declared crashed and starts again as `incarnation`; its subscriptions to `topics` are gone.
+    """This node starts again as `incarnation`; its subscriptions to `topics` are gone, and so is what it had queued.
 
     The shell stores the incarnation before it carries out any later output.
     """
 
     incarnation: int
     topics: tuple[str, ...]
+    reason: RestartReason

@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from vcubeps.cube import MAX_DIMENSION
 from vcubeps.protocol.admission import Admission
 from vcubeps.protocol.broadcasts import Broadcasts, Worker
-from vcubeps.protocol.crashes import Crashes, Fenced
+from vcubeps.protocol.crashes import Crashes
 from vcubeps.protocol.dissemination import Dissemination
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
 from vcubeps.protocol.limits import MAX_BATCH_ITEMS, MAX_INCARNATION
-from vcubeps.protocol.local import LocalNode
+from vcubeps.protocol.local import LocalNode, StartAgain
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
     Ack,
@@ -34,9 +34,10 @@ from vcubeps.protocol.messages import (
     Publication,
     Welcome,
 )
-from vcubeps.protocol.outputs import Output, Restarted
+from vcubeps.protocol.outputs import Output, Restarted, RestartReason
 from vcubeps.protocol.topic import Phase
 from vcubeps.protocol.validation import check_message
+from vcubeps.protocol.voters import Voters
 
 
 class Peer:
@@ -55,7 +56,7 @@ class Peer:
     ['Accepted', 'Started', 'Deliver', 'Acknowledged']
     """
 
-    __slots__ = ("_admission", "_batch_items_max", "_broadcasts", "_crashes", "_local", "_tree")
+    __slots__ = ("_admission", "_batch_items_max", "_broadcasts", "_crashes", "_local", "_tree", "_voters")
 
     def __init__(
         self,
@@ -64,8 +65,14 @@ class Peer:
         *,
         incarnation: int = 0,
         batch_items_max: int = MAX_BATCH_ITEMS,
+        voters: Iterable[int] | None = None,
     ) -> None:
-        """`batch_items_max` is how many publications may leave as one batch; 1 is the paper's protocol."""
+        """`batch_items_max` is how many publications may leave as one batch; 1 is the paper's protocol.
+
+        `voters` are the nodes of which a quorum decides when the network is cut, the same at every node: no crash
+        is final, no publication acknowledged and no subscription in effect without them. Without voters all sides
+        of a cut go on.
+        """
         everyone = frozenset(nodes)
         misplaced = [
             other for other in everyone if not isinstance(other, int) or other < 0 or other >> MAX_DIMENSION
@@ -88,12 +95,16 @@ class Peer:
                 f"a batch has 1…{MAX_BATCH_ITEMS} items, got {batch_items_max}: choose a number in between"
             )
         self._batch_items_max = batch_items_max
+        self._voters = Voters(voters) if voters is not None else None
         self._create(node, everyone, incarnation, {})
         if incarnation:
             self._admission.boot()  # its outputs wait for `start`
 
-    def _create(self, me: int, nodes: frozenset[int], incarnation: int, known: Incarnations) -> None:
-        self._local = LocalNode(me, nodes, max(nodes).bit_length(), incarnation, known)
+    def _create(
+        self, me: int, nodes: frozenset[int], incarnation: int, known: Incarnations, isolated: bool = False
+    ) -> None:
+        dimension = max(nodes).bit_length()
+        self._local = LocalNode(me, nodes, dimension, incarnation, known, self._voters, isolated)
         self._tree = Dissemination(self._local)
         self._broadcasts = Broadcasts(self._local, self._tree, self._batch_items_max)
         self._admission = Admission(self._local, self._apply)
@@ -141,8 +152,8 @@ class Peer:
             raise ProtocolViolation(sender, complaint)
         try:
             self._apply(sender, sound)
-        except Fenced:
-            self._restart()
+        except StartAgain as end:
+            self._start_again(end.reason)
         return self._take_outputs()
 
     def suspect(self, node: int, incarnation: int) -> list[Output]:
@@ -164,8 +175,23 @@ class Peer:
                 else:
                     self._crashes.declare_dead({node: incarnation})
                 self._admission.try_up()
-            except Fenced:
-                self._restart()
+            except StartAgain as end:
+                self._start_again(end.reason)
+        return self._take_outputs()
+
+    def restart(self) -> list[Output]:
+        """Start again as the next incarnation, as if the others had declared this node crashed."""
+        self._start_again(RestartReason.ASKED)
+        return self._take_outputs()
+
+    def isolate(self, isolated: bool) -> list[Output]:
+        """Whether this node is out of contact with every quorum of the voters.
+
+        While it is, it starts nothing: `publish` and `subscribe` are refused, and what has been accepted waits.
+        """
+        self._local.isolated = isolated
+        if not isolated:
+            self._broadcasts.pump_all()
         return self._take_outputs()
 
     # -- looking in ----------------------------------------------------------------------------
@@ -199,11 +225,11 @@ class Peer:
         return worker is not None and worker.wanted
 
     def can_publish(self, topic: str) -> bool:
-        return self._broadcasts.can_publish(topic)
+        return self._broadcasts.is_member(topic) and not self._local.isolated
 
     def members(self, topic: str) -> dict[int, int]:
         """Members of `topic` as seen here, with the counters of their subscriptions; empty if not a member."""
-        if not self.can_publish(topic):
+        if not self._broadcasts.is_member(topic):
             return {}
         state = self._broadcasts.workers[topic].topic
         assert state is not None
@@ -248,7 +274,7 @@ class Peer:
         local = self._local
         if isinstance(message, Fence):
             if message.incarnation == local.incarnation:
-                raise Fenced
+                raise StartAgain(RestartReason.DECLARED_CRASHED)
             return
         if message.target not in (local.incarnation, ANY_INCARNATION):
             return
@@ -286,13 +312,13 @@ class Peer:
                 if origin > local.dead.get(sender, -1):  # an earlier one may have told of its crash
                     self._crashes.on_flush(sender, flush)
 
-    def _restart(self) -> None:
-        """Declared crashed by others: what this incarnation was is void; go on as the next one."""
+    def _start_again(self, reason: RestartReason) -> None:
+        """What this incarnation was is void; go on as the next one."""
         old = self._local
         topics = tuple(name for name, worker in self._broadcasts.workers.items() if worker.wanted)
-        self._create(old.me, old.nodes, old.incarnation + 1, old.known)
+        self._create(old.me, old.nodes, old.incarnation + 1, old.known, old.isolated)
         self._local.outputs = old.outputs
-        self._local.emit(Restarted(self._local.incarnation, topics))
+        self._local.emit(Restarted(self._local.incarnation, topics, reason))
         self._admission.boot()
 
     def _take_outputs(self) -> list[Output]:

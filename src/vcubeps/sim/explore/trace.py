@@ -148,8 +148,8 @@ def show_output(output: Output) -> str:
             return f"{topic} -{node}"
         case Up(incarnation=incarnation):
             return f"UP as {incarnation}"
-        case Restarted(incarnation=incarnation):
-            return f"RESTARTED as {incarnation}"
+        case Restarted(incarnation=incarnation, reason=reason):
+            return f"RESTARTED as {incarnation}: {reason}"
     return repr(output)
 
 
