@@ -33,7 +33,9 @@ from vcubeps.protocol.messages import Ack, Copy, Publication
 from vcubeps.protocol.outputs import (
     Accepted,
     Acknowledged,
+    Arrived,
     Deliver,
+    Departed,
     MemberJoined,
     MemberLeft,
     Output,
@@ -108,6 +110,8 @@ class Runtime:
             Unsubscribed: self.memberships.on_unsubscribed,
             MemberJoined: lambda output: self._tell(output.topic, Joined(output.topic, output.node)),
             MemberLeft: self._on_member_left,
+            Arrived: lambda _: None,  # every node is named in the cluster file
+            Departed: lambda _: None,
             Up: self._on_up,
             Restarted: self._on_restarted,
         }
@@ -152,7 +156,7 @@ class Runtime:
 
     def on_unreachable(self, other: int, incarnation: int) -> None:
         # Other nodes may know of a newer one than has ever been connected with this node.
-        outputs = self.peer.suspect(other, max(incarnation, self.peer.known_incarnation(other)))
+        outputs = self.peer.suspect(other, max(0, incarnation, self.peer.known_incarnation(other)))
         if outputs:
             log.warning(
                 "node %d: node %d has been out of reach for %g s and counts as crashed",

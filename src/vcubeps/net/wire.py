@@ -13,14 +13,18 @@ import msgspec
 from vcubeps.protocol.messages import (
     Ack,
     AnyMessage,
+    Ask,
     Broadcast,
     Copy,
     Fence,
+    Final,
     Flush,
     Hello,
     Incarnations,
+    Over,
     Publication,
     Recipients,
+    Taken,
     Welcome,
 )
 
@@ -36,11 +40,11 @@ class _CopyOnWire(msgspec.Struct, frozen=True, array_like=True, tag="COPY"):
     target: int
     hop: int
     broadcast: msgspec.Raw
-    recipients: Recipients
+    recipients: Recipients | None
     fresh: Incarnations
 
 
-_OnWire: TypeAlias = _CopyOnWire | Ack | Flush | Hello | Welcome | Fence
+_OnWire: TypeAlias = _CopyOnWire | Ask | Ack | Flush | Final | Over | Hello | Welcome | Taken | Fence
 
 
 _NOTHING = msgspec.Raw()

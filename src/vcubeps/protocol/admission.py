@@ -1,36 +1,46 @@
-"""Coming back: how a new incarnation is let in, and what the others say to it meanwhile.
+"""Coming, and coming back: how an incarnation is let in, and what the others say to it meanwhile.
 
-A node that comes back says Hello to all. Each of the others first declares the old incarnation
-dead, waits until that is final, and then answers Welcome. The newcomer is *up* when all that it
-believes alive have welcomed it and know of each other; until then it keeps what it is sent.
+A node that comes says Hello to whom it knows of, and to those it is told of. Each of the others first declares the
+old incarnation dead, if there is one, waits until that is final, and then answers Welcome. The newcomer is *up* when
+all that it believes alive have welcomed it and know of each other; until then it keeps what it is sent.
+
+Who is alive is told as a digest where both sides agree on it, and as a list only where they do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from vcubeps.protocol.crashes import Crashes
-from vcubeps.protocol.local import LocalNode, StartAgain, merge_newest
+from vcubeps.protocol.local import LocalNode, StartAgain, fingerprint, merge_newest
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
     Ack,
     AnyMessage,
+    Ask,
+    Card,
     Copy,
     Fence,
+    Final,
     Flush,
     Hello,
     Incarnations,
+    Over,
+    Taken,
     Welcome,
 )
-from vcubeps.protocol.outputs import RestartReason, Up
+from vcubeps.protocol.outputs import IdTaken, RestartReason, Send, Up
 
 
 class Admission:
-    """The comings of nodes, this one's own included."""
+    """The comings of nodes, this one's own included.
+
+    Invariant, while booting: `_silent` are the living nodes that have not welcomed this one.
+    """
 
     __slots__ = (
-        "_asked_back", "_asked_with", "_crashes", "_hellos", "_local", "_owed", "_replay",
-        "_reported", "_waiting", "_welcomed",
+        "_asked_back", "_asked_with", "_awaited", "_crashes", "_hellos", "_lists", "_local", "_may_come_up_alone",
+        "_met", "_owed", "_replay", "_reported", "_silent", "_waiting", "_welcomed",
     )  # fmt: skip
 
     def __init__(self, local: LocalNode, replay: Callable[[int, AnyMessage], None]) -> None:
@@ -39,16 +49,26 @@ class Admission:
         self._crashes: Crashes
         self._welcomed: Incarnations = {}
         """Node → newest incarnation of it that welcomed this one while it was booting: those it came up with."""
+        self._may_come_up_alone = True
+        """Whether it is enough that those who boot too have answered; otherwise somebody who is up must let it in."""
+        self._silent: set[int] = set()
+        self._awaited: set[int] = set()
+        """While booting: absent nodes that may be there nevertheless: nobody has spoken for or against it."""
+        self._met: list[int] = []
+        """While booting: nodes just met, who are to be asked."""
+        self._lists: dict[int, Incarnations] = {}
+        """While booting: digest of the living → the living, for every digest that this node has asked with."""
         self._reported: dict[int, Incarnations] = {}
-        """While booting: node → the incarnations it deals with, by its latest Welcome."""
-        self._asked_with: dict[int, Incarnations] = {}
-        """While booting: node → what the last Hello to it said."""
+        """While booting: node → whom it deals with, by its latest Welcome. Equal ones are the same object."""
+        self._asked_with: dict[int, tuple[int, bool]] = {}
+        """While booting: node → digest in the last Hello to it, and whether that named whom it did not know."""
         self._asked_back: Incarnations = {}
         """While booting: node → newest incarnation whose Hello was answered by a Hello."""
-        self._hellos: Incarnations = {}
-        """Node → newest incarnation of it that asked to be let in and has not been yet."""
-        self._owed: dict[tuple[int, int], Incarnations] = {}
-        """Incarnation of a node whose Hello is not answered yet → the incarnations that it knows of."""
+        self._hellos: dict[int, Card] = {}
+        """Node → card of the newest incarnation of it that asked to be let in and has not been yet."""
+        self._owed: dict[tuple[int, int], tuple[int, Incarnations]] = {}
+        """Incarnation of a node whose Hello is not answered yet → the digest that it asked with, and whom it wants
+        to be dealt with before."""
         self._waiting: list[tuple[int, AnyMessage]] = []
         """While booting: messages for later."""
 
@@ -61,24 +81,50 @@ class Admission:
 
     def check(self) -> None:
         """As `LocalNode.check`."""
-        if self._local.up:
-            kept = (self._waiting, self._reported, self._asked_with, self._asked_back)
+        local = self._local
+        if local.up:
+            kept = (
+                self._waiting, self._reported, self._asked_with, self._asked_back, self._lists, self._silent,
+                self._awaited,
+            )  # fmt: skip
             assert not any(kept), "keeps what only a node that boots needs"
         else:
             assert not self._hellos and not self._owed, "lets others in before it is let in itself"
+            silent = {x for x, newest in local.living.items() if self._welcomed.get(x, -1) < newest}
+            assert self._silent == silent, f"{self._silent} are silent instead of {silent}"
+            assert not self._awaited & local.known.keys(), "awaits nodes that are known"
 
-    # -- this node comes back ------------------------------------------------------------------
+    # -- this node comes -----------------------------------------------------------------------
 
-    def boot(self) -> None:
-        for other in sorted(self._local.nodes):
-            if other != self._local.me:
-                self._say_hello(other)
+    def boot(self, expected: Iterable[int], seeds: Iterable[int], may_come_up_alone: bool) -> None:
+        """Say Hello to those known, to those expected, who are waited for, and to seeds, who are not."""
+        self._may_come_up_alone = may_come_up_alone
+        self._silent = set(self._local.living)
+        self._awaited = set(expected) - self._local.known.keys()
+        for other in sorted({*self._local.known, *self._awaited, *seeds}):
+            self._say_hello(other)
         self.try_up()
+
+    def awaits(self, node: int) -> bool:
+        return node in self._awaited
 
     def _say_hello(self, other: int) -> None:
         local = self._local
-        known = self._asked_with[other] = dict(local.known)
-        local.send(other, Hello(local.incarnation, ANY_INCARNATION, known))
+        digest = local.digest
+        self._asked_with[other] = digest, other in self._reported
+        if digest not in self._lists:
+            self._lists[digest] = dict(local.living)
+        news: dict[int, Card] = {}
+        if other in self._reported:
+            reported = self._reported[other]
+            news = {x: local.card_of(x) for x, newest in local.living.items() if reported.get(x, -1) < newest}
+        local.send(other, Hello(local.incarnation, ANY_INCARNATION, local.card, digest, news))
+
+    def _ask_those_met(self) -> None:
+        met, self._met = self._met, []
+        for other in met:
+            if other in self._local.living:
+                self._say_hello(other)
 
     def try_up(self) -> None:
         """Go up if all that live have welcomed this incarnation and know of each other, and they are a quorum.
@@ -87,57 +133,68 @@ class Admission:
         other's crash could both be members with this one and miss each other's publications.
         """
         local = self._local
-        if local.up:
+        if local.up or self._silent or self._awaited or not self._may_come_up_alone:
             return
-        living = [other for other in sorted(local.nodes) if other != local.me and not local.is_dead(other)]
-        if any(self._welcomed.get(other, -1) < local.known_incarnation(other) for other in living):
-            return
-        behind = [other for other in living if not self._knows_all(other, living)]
+        complete = {
+            id(reported): all(reported.get(x, -1) >= newest for x, newest in local.living.items())
+            for reported in self._reported.values()
+        }
+        behind = [other for other in local.living if not complete[id(self._reported[other])]]
         for other in behind:
-            if self._asked_with[other] != local.known:
+            if self._asked_with.get(other) != (local.digest, True):
                 self._say_hello(other)
         if behind or not local.has_quorum():
             return
         self._go_up()
 
-    def _knows_all(self, other: int, living: list[int]) -> bool:
-        known, reported = self._local.known, self._reported.get(other, {})
-        return all(reported.get(x, 0) >= known.get(x, 0) for x in living if x != other)
-
     def _go_up(self) -> None:
         local = self._local
         local.up = True
-        self._reported.clear()
-        self._asked_with.clear()
-        self._asked_back.clear()
-        self._crashes.flush()
-        for other in sorted(local.dead):
-            if local.is_dead(other):
-                local.send(other, Fence(local.incarnation, ANY_INCARNATION, local.dead[other]))
+        for kept in (self._reported, self._asked_with, self._asked_back, self._lists, self._awaited):
+            kept.clear()
+        self._crashes.start()
+        for other, newest in local.dead.items():
+            local.send(other, Fence(local.incarnation, ANY_INCARNATION, newest))
         self._crashes.try_final()
         local.emit(Up(local.incarnation))
         waiting, self._waiting = self._waiting, []
         for sender, message in waiting:
             self._replay(sender, message)
 
-    def on_message_while_booting(self, sender: int, message: Copy | Ack | Flush) -> None:
+    def on_message_while_booting(self, sender: int, message: Copy | Ask | Ack | Flush | Final | Over) -> None:
         local = self._local
-        self._raise_known(sender, message.origin)
+        self._meet(sender, Card(message.origin))
+        self._ask_those_met()
         if type(message) is not Flush:
             self._waiting.append((sender, message))
             return
         for flush in self._crashes.in_order(sender, message):
-            if flush.origin <= local.dead.get(sender, -1):
+            if flush.origin <= local.ended(sender):
                 return
             if local.up:
                 self._crashes.on_flush(sender, flush)
                 continue
             if flush.dead.get(local.me, -1) >= local.incarnation:
-                raise StartAgain(RestartReason.DECLARED_CRASHED)
-            self._crashes.declare_dead(local.unknown_crashes(flush.dead))
+                raise StartAgain(RestartReason.DECLARED_CRASHED, flush.dead[local.me])
+            self.declare_dead(flush.dead)
             self._crashes.note_flushed(sender, flush.dead)
-            self._crashes.answer_while_booting(sender)
+            if not flush.is_answer:
+                self._crashes.answer(sender, flush)
             self.try_up()
+
+    def declare_dead(self, crashes: Incarnations) -> None:
+        """While booting: note what of these crashes is news."""
+        news = self._local.unknown_crashes(crashes)
+        if news:
+            self._crashes.declare_dead(news)
+            self._silent.difference_update(news)
+            self._awaited.difference_update(news)
+
+    def on_suspicion(self, node: int, incarnation: int) -> None:
+        """While booting: that incarnation, the newest the driver knows of, has crashed."""
+        self._awaited.discard(node)
+        self.declare_dead({node: incarnation})
+        self.try_up()
 
     def on_welcome(self, sender: int, welcome: Welcome) -> None:
         local, origin = self._local, welcome.origin
@@ -145,15 +202,32 @@ class Admission:
             self._on_welcome_while_up(sender, welcome)
             return
         local.clock = max(local.clock, welcome.clock)
-        if origin > self._welcomed.get(sender, -1):
-            self._welcomed[sender] = origin
-        self._raise_known(sender, origin)
-        if origin >= local.known_incarnation(sender):
-            self._crashes.note_flushed(sender, welcome.dead)
-            merge_newest(self._reported.setdefault(sender, {}), welcome.known)
-        self._crashes.declare_dead(local.unknown_crashes(welcome.dead))
-        self._raise_all(welcome.known)
+        if welcome.admit:
+            self._may_come_up_alone = True
+            # Whom a node that is up does not deal with comes as a newcomer when it comes.
+            self._awaited.clear()
+        self._meet(sender, welcome.card)
+        self._met.clear()  # it has answered
+        self._welcomed[sender] = origin
+        self._silent.discard(sender)
+        self._crashes.note_flushed(sender, welcome.dead)
+        self.declare_dead(welcome.dead)
+        if welcome.living is None:
+            self._note_reported(sender, self._lists.get(welcome.digest, {}))
+        else:
+            self._note_reported(sender, {node: card.incarnation for node, card in welcome.living.items()})
+            for node, card in welcome.living.items():
+                self._meet(node, card)
+        self._ask_those_met()
         self.try_up()
+
+    def _note_reported(self, sender: int, dealt_with: Incarnations) -> None:
+        """Added to what it has said before, because this may have been said earlier."""
+        reported = self._reported.get(sender)
+        if reported is not None and reported is not dealt_with:
+            dealt_with = dict(dealt_with)
+            merge_newest(dealt_with, reported)
+        self._reported[sender] = dealt_with
 
     def _on_welcome_while_up(self, sender: int, welcome: Welcome) -> None:
         """Nobody is noted as having welcomed this node now: a Welcome that comes after it went up, and perhaps
@@ -161,69 +235,96 @@ class Admission:
         local, origin = self._local, welcome.origin
         if welcome.admit and self._welcomed.get(sender, -1) < origin:
             # This node came up without the sender, which lived: what it took part in since is void.
-            if origin > local.known_incarnation(sender):
-                local.known[sender] = origin
+            if origin > local.known.get(sender, -1):
+                local.deal_with(sender, welcome.card)
             raise StartAgain(RestartReason.CAME_UP_APART)
         local.clock = max(local.clock, welcome.clock)
-        if origin > local.known_incarnation(sender):
-            self._on_newcomers({sender: origin})
+        if origin > local.known.get(sender, -1):
+            self._on_newcomers({sender: welcome.card})
 
-    def _raise_all(self, known: Incarnations) -> None:
-        for other, incarnation in known.items():
-            if other != self._local.me:
-                self._raise_known(other, incarnation)
-
-    def _raise_known(self, other: int, incarnation: int) -> None:
-        """While booting: deal with `incarnation` from now on; the ones before it are no more."""
-        if incarnation > self._local.known_incarnation(other):
-            self._crashes.declare_dead({other: incarnation - 1})
-            self._local.known[other] = incarnation
-            self._crashes.forget_flushes(other)
+    def _meet(self, other: int, card: Card) -> None:
+        """While booting: `other` is there as the incarnation on its card, unless it is known that this one ended."""
+        local, incarnation = self._local, card.incarnation
+        if other == local.me or incarnation <= local.ended(other):
+            return
+        if incarnation > local.known.get(other, -1):
+            local.deal_with(other, card)
+            self._crashes.let_in(other)
             self._reported.pop(other, None)
+            self._silent.add(other)
+            self._awaited.discard(other)
+            self._met.append(other)
+        elif card.identity or card.address:
+            local.keep_card(other, card)
 
-    # -- others come back ----------------------------------------------------------------------
+    # -- others come ---------------------------------------------------------------------------
 
     def on_hello(self, sender: int, hello: Hello) -> None:
-        local, origin = self._local, hello.origin
+        local, card = self._local, hello.card
+        if self._is_taken(sender, card):
+            taken = Taken(local.incarnation, hello.origin, card.identity)
+            local.emit(Send(sender, taken, card.address))
+            return
         if not local.up:
-            self._raise_known(sender, origin)
-            self._raise_all(hello.known)
-            self._send_welcome(sender, admit=False)
-            if self._welcomed.get(sender, -1) < origin and self._asked_back.get(sender, -1) < origin:
-                self._asked_back[sender] = origin
-                self._say_hello(sender)
+            for other, introduced in (*hello.news.items(), (sender, card)):
+                self._meet(other, introduced)
+            self._send_welcome(sender, hello.digest, {}, admit=False)
+            if sender not in self._met and self._welcomed.get(sender, -1) < hello.origin:
+                self._ask_back(sender, hello.origin)
+            self._ask_those_met()
             return
         # Merged, because a Hello may overtake a later one that asks for more.
-        merge_newest(self._owed.setdefault((sender, origin), {}), hello.known)
-        self._on_newcomers({**hello.known, sender: origin})
+        _, wanted = self._owed.get((sender, hello.origin), (0, {}))
+        merge_newest(wanted, {other: introduced.incarnation for other, introduced in hello.news.items()})
+        self._owed[sender, hello.origin] = hello.digest, wanted
+        self._on_newcomers({**hello.news, sender: card})
+
+    def _is_taken(self, node: int, card: Card) -> bool:
+        """Whether somebody else has the id `node`; without an identity nobody can tell."""
+        known = self._local.cards.get(node)
+        return known is not None and 0 != known.identity != card.identity != 0
+
+    def _ask_back(self, other: int, incarnation: int) -> None:
+        """Once: `other` may not have been there when this node asked first."""
+        if self._asked_back.get(other, -1) < incarnation:
+            self._asked_back[other] = incarnation
+            self._say_hello(other)
+
+    def on_taken(self, taken: Taken) -> None:
+        local = self._local
+        if not local.up and taken.identity == local.card.identity:
+            local.emit(IdTaken())
 
     def _is_dealt_with(self, other: int, incarnation: int) -> bool:
-        """Whether this incarnation of `other` has been let in here, or is dead."""
-        return incarnation <= max(self._local.known_incarnation(other), self._local.dead.get(other, -1))
+        """Whether this incarnation of `other` has been let in here, or is no more."""
+        local = self._local
+        return incarnation <= max(local.known.get(other, -1), local.ended(other))
 
-    def _on_newcomers(self, incarnations: Incarnations) -> None:
+    def _on_newcomers(self, cards: dict[int, Card]) -> None:
         """These have been heard of: let in those that have not been, after the end of the ones before them."""
         local, ended = self._local, {}
-        for other, incarnation in incarnations.items():
-            if other == local.me or self._is_dealt_with(other, incarnation):
+        for other, card in cards.items():
+            if other == local.me or self._is_dealt_with(other, card.incarnation):
                 continue
-            if incarnation > self._hellos.get(other, -1):
-                self._hellos[other] = incarnation
-            if local.dead.get(other, -1) < incarnation - 1:
-                ended[other] = incarnation - 1
+            if other not in self._hellos or card.incarnation > self._hellos[other].incarnation:
+                self._hellos[other] = card
+            if other in local.known and local.ended(other) < card.incarnation - 1:
+                ended[other] = card.incarnation - 1
         if ended:
             self._crashes.crashed(ended)
         self.welcome_newcomers()
 
     def welcome_newcomers(self) -> None:
         """Let in those whose previous incarnation is dealt with, and answer those who ask and can be answered."""
+        if not self._hellos and not self._owed:
+            return
         admitted = self._let_in()
         answered = self._take_answerable()
         for newcomer in admitted:
-            self._send_welcome(newcomer, admit=True)
-        for asker in answered:
-            if asker not in admitted:
-                self._send_welcome(asker, admit=False)
+            digest, wanted = answered.pop(newcomer, (None, {}))
+            self._send_welcome(newcomer, digest, wanted, admit=True)
+        for asker, (digest, wanted) in answered.items():
+            self._send_welcome(asker, digest, wanted, admit=False)
 
     def _let_in(self) -> list[int]:
         """Who is let in now: every known crash is final, that of the previous incarnation too."""
@@ -231,41 +332,48 @@ class Admission:
         if not local.up or not local.is_settled():
             return []
         admitted = []
-        for newcomer, incarnation in list(self._hellos.items()):
-            if self._is_dealt_with(newcomer, incarnation):
+        for newcomer, card in list(self._hellos.items()):
+            if self._is_dealt_with(newcomer, card.incarnation):
                 del self._hellos[newcomer]
-            elif local.dead.get(newcomer, -1) == incarnation - 1:
+            elif newcomer not in local.known or local.ended(newcomer) == card.incarnation - 1:
                 del self._hellos[newcomer]
-                local.known[newcomer] = incarnation
-                self._crashes.forget_flushes(newcomer)
+                local.deal_with(newcomer, card)
+                self._crashes.let_in(newcomer)
                 admitted.append(newcomer)
         return admitted
 
-    def _take_answerable(self) -> list[int]:
-        """Who has asked and, like everyone that it knows of, is dealt with here; it is owed no answer any more."""
+    def _take_answerable(self) -> dict[int, tuple[int | None, Incarnations]]:
+        """Who has asked and, like everyone that it wants to be dealt with, is dealt with here → what it asked with; it
+        is owed no answer any more."""
         local = self._local
-        answerable = []
-        for (asker, origin), known in list(self._owed.items()):
-            if origin <= local.dead.get(asker, -1):
+        answerable: dict[int, tuple[int | None, Incarnations]] = {}
+        for (asker, origin), (digest, wanted) in list(self._owed.items()):
+            if origin <= local.ended(asker):
                 del self._owed[asker, origin]
-            elif origin <= local.known_incarnation(asker) and all(
+            elif origin <= local.known.get(asker, -1) and all(
                 other == local.me or self._is_dealt_with(other, incarnation)
-                for other, incarnation in known.items()
+                for other, incarnation in wanted.items()
             ):
                 del self._owed[asker, origin]
-                answerable.append(asker)
+                answerable[asker] = digest, wanted
         return answerable
 
-    def _send_welcome(self, destination: int, admit: bool) -> None:
+    def _send_welcome(
+        self, destination: int, asked_with: int | None, wanted: Incarnations, admit: bool
+    ) -> None:
         local = self._local
+        if destination not in local.living:
+            return
+        target = local.living[destination]
+        digest = local.digest ^ fingerprint(destination, target) ^ fingerprint(local.me, local.incarnation)
+        living = None
+        if digest != asked_with:
+            living = {other: local.card_of(other) for other in local.living if other != destination}
+            living[local.me] = local.card
+        # Of what it wants to be dealt with, some may be no more, and forgotten here.
+        dead = {x: newest for x, newest in wanted.items() if newest <= local.ended(x) and x != local.me}
+        dead.update(local.dead)
         local.send(
             destination,
-            Welcome(
-                local.incarnation,
-                local.known_incarnation(destination),
-                dict(local.dead),
-                dict(local.known),
-                local.clock,
-                admit,
-            ),
+            Welcome(local.incarnation, target, local.card, dead, digest, living, local.clock, admit),
         )

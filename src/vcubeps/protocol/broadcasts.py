@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from vcubeps.cube import cluster
+from vcubeps.cube import MAX_DIMENSION, cluster
+from vcubeps.protocol.causality import forget_entries
 from vcubeps.protocol.dissemination import ROOT, Dissemination, Task
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import (
@@ -21,10 +22,13 @@ from vcubeps.protocol.limits import (
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.messages import (
     Ack,
+    Ask,
     Barrier,
     Copy,
+    Incarnations,
     Item,
     Publication,
+    Recipients,
     Report,
     Subscription,
     Unsubscription,
@@ -130,6 +134,7 @@ class Broadcasts:
                 f"cannot subscribe to {name!r}: this node has not been let in again since it crashed; wait for Up"
             )
         self._check_contact(name)
+        self._local.check_counters_left()
         worker = self.workers.get(name)
         if worker is None:
             worker = self.workers[name] = Worker()
@@ -170,6 +175,7 @@ class Broadcasts:
             raise UsageError(
                 f"{MAX_QUEUED} publications on {name!r} wait already, which is the limit: wait for Acknowledged"
             )
+        self._local.check_counters_left()
         counter = self._local.next_counter()
         self._local.emit(Accepted(name, counter))
         worker.queue.append((counter, payload))
@@ -211,9 +217,8 @@ class Broadcasts:
         counter = local.next_counter()
         worker.topic = Topic(local, name, counter, worker.knowledge)
         worker.knowledge = {}
-        everyone = {other: local.known_incarnation(other) for other in local.nodes if other != local.me}
         task = worker.current = Task(Subscription(local.me, name, counter))
-        self._tree.fan_out(task, everyone, local.dimension)
+        self._tree.fan_out(task, dict(local.living), MAX_DIMENSION)
         self.try_finish(task)
 
     def _start_publication(self, worker: Worker, first: Item) -> None:
@@ -233,10 +238,10 @@ class Broadcasts:
         publication = Publication(
             local.me, topic.name, counter, tuple(items), barrier, topic.view.digest, local.tick()
         )
-        recipients = {other: member.counter for other, member in topic.view.members.items()}
+        recipients = topic.view.addressees()
         local.emit(Started(topic.name, publication.items, barrier, tuple(recipients)))
         task = worker.current = Task(publication)
-        self._tree.fan_out(task, recipients, local.dimension)
+        self._tree.fan_out(task, recipients, MAX_DIMENSION, topic.shares, is_whole_view=True)
         if not topic.closing:  # after the copies: others are farther away
             local.emit(Deliver(topic.name, local.me, publication.items, barrier))
         self.try_finish(task)
@@ -249,8 +254,7 @@ class Broadcasts:
         task = worker.current = Task(
             Unsubscription(local.me, topic.name, counter, dict(topic.past.barrier), local.tick())
         )
-        members = {other: member.counter for other, member in topic.view.members.items()}
-        self._tree.fan_out(task, members, local.dimension)
+        self._tree.fan_out(task, topic.view.addressees(), MAX_DIMENSION, topic.shares)
         self.try_finish(task)
 
     def try_finish(self, task: Task) -> None:
@@ -259,7 +263,14 @@ class Broadcasts:
             return
         if task.parent != ROOT:
             task.finished = True
-            self._tree.send_ack(task.parent, task.parent_hop, task.broadcast, task.reports, task.repaired)
+            self._tree.send_ack(
+                task.parent,
+                task.parent_incarnation,
+                task.parent_hop,
+                task.broadcast,
+                task.reports,
+                task.repaired,
+            )
             return
         if self._waits_for_finality(task):
             return
@@ -333,23 +344,40 @@ class Broadcasts:
     def on_publication(self, sender: int, copy: Copy, publication: Publication) -> None:
         """`copy` is one of `publication`."""
         local = self._local
+        worker = self.workers.get(publication.topic)
+        topic = worker.topic if worker is not None else None
+        recipients = copy.recipients
+        if recipients is None:
+            if topic is None or topic.view.digest != publication.digest:
+                local.send(sender, Ask(local.incarnation, copy.origin, copy.hop))
+                return
+            recipients = topic.subtree(cluster(local.me, sender) - 1)
         if publication.stamp > local.clock:
             local.clock = publication.stamp
-        if len(copy.recipients) == 1:
-            self._tree.send_ack(sender, copy.hop, publication, {}, False)
-        elif not (task := self._forward(sender, copy)).waiting:
-            self.try_finish(task)
-        worker = self.workers.get(publication.topic)
-        if worker is not None and worker.topic is not None:
-            released = worker.topic.receive(publication, copy.recipients[local.me])
+        if len(recipients) == 1:
+            self._tree.send_ack(sender, copy.origin, copy.hop, publication, {}, False)
+        else:
+            task = Task(publication, sender, copy.origin, copy.hop)
+            self._forward(task, recipients, topic, is_whole_view=copy.recipients is None)
+            if not task.waiting:
+                self.try_finish(task)
+        if topic is not None:
+            released = topic.receive(publication, recipients[local.me])
             if released:
                 self._release(released)
+
+    def on_ask(self, sender: int, ask: Ask) -> None:
+        broadcast = self._tree.asked(sender, ask)
+        if type(broadcast) is Publication:
+            worker = self.workers.get(broadcast.topic)
+            if worker is not None and worker.topic is not None:
+                worker.topic.shares.asking[sender] = broadcast.digest
 
     def _on_subscription(
         self, sender: int, copy: Copy, subscription: Subscription, worker: Worker | None
     ) -> None:
         local, source, counter = self._local, subscription.source, subscription.counter
-        task = Task(subscription, sender, copy.hop)
+        task = Task(subscription, sender, copy.origin, copy.hop)
         if worker is not None:
             topic = worker.topic
             if topic is None:
@@ -363,27 +391,31 @@ class Broadcasts:
                     if report is not None:
                         task.reports[local.me] = report
                     self._release(topic.deliver_all())
-        self._forward(sender, copy, task)
+        assert copy.recipients is not None
+        self._forward(task, copy.recipients, None)
         self.try_finish(task)
 
     def _on_unsubscription(self, sender: int, copy: Copy, leave: Unsubscription, topic: Topic | None) -> None:
         local = self._local
         if leave.stamp > local.clock:
             local.clock = leave.stamp
-        task = self._forward(sender, copy)
+        task = Task(leave, sender, copy.origin, copy.hop)
+        assert copy.recipients is not None
+        self._forward(task, copy.recipients, topic)
         if topic is None:
             self.try_finish(task)
         else:
             self._release(topic.receive_leave(leave, task))
 
-    def _forward(self, sender: int, copy: Copy, task: Task | None = None) -> Task:
+    def _forward(
+        self, task: Task, recipients: Recipients, topic: Topic | None, is_whole_view: bool = False
+    ) -> None:
+        """Pass on what `task` is about to all of its recipients but this node."""
         me = self._local.me
-        if task is None:
-            task = Task(copy.broadcast, sender, copy.hop)
-        rest = copy.recipients.copy()
+        rest = recipients.copy()
         del rest[me]
-        self._tree.fan_out(task, rest, cluster(me, sender) - 1)
-        return task
+        shares = topic.shares if topic is not None else None
+        self._tree.fan_out(task, rest, cluster(me, task.parent) - 1, shares, is_whole_view)
 
     def on_ack(self, sender: int, ack: Ack) -> None:
         task = self._tree.acknowledged(sender, ack)
@@ -406,6 +438,13 @@ class Broadcasts:
         for worker in list(self.workers.values()):
             if worker.current is not None:
                 self.try_finish(worker.current)
+
+    def forget(self, over: Incarnations) -> None:
+        """These crashes are over."""
+        for worker in self.workers.values():
+            forget_entries(worker.knowledge, over)
+            if worker.topic is not None:
+                worker.topic.forget(over)
 
     def pump_all(self) -> None:
         """This node is not isolated any more: what waits starts."""

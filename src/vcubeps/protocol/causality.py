@@ -11,10 +11,10 @@ membership differs or grows.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from vcubeps.protocol.messages import Barrier, Publication, Unsubscription
+from vcubeps.protocol.messages import Barrier, Publication, Unsubscription, incarnation_of
 
 Ordered: TypeAlias = Publication | Unsubscription
 """What is subject to causal order."""
@@ -78,6 +78,11 @@ class Past:
             del doubtful[source]
         barrier[source] = counter
 
+    def forget(self, over: Mapping[int, int]) -> None:
+        """What these incarnations published has been delivered everywhere, or never will be."""
+        for kept in (self._known_before, self.barrier, self.doubtful, self.delivered):
+            forget_entries(kept, over)
+
     def check(self, me: int) -> None:
         """As `LocalNode.check`, as far as it can be seen without the history."""
         assert me not in self.delivered and me not in self.doubtful, "own publications are kept as others'"
@@ -97,6 +102,13 @@ def raise_entries(barrier: Barrier, other: Barrier) -> None:
     for node, counter in other.items():
         if counter > barrier.get(node, 0):
             barrier[node] = counter
+
+
+def forget_entries(barrier: Barrier, over: Mapping[int, int]) -> None:
+    """Leave out what these incarnations published."""
+    for node, incarnation in over.items():
+        if incarnation_of(barrier.get(node, 0)) <= incarnation:
+            barrier.pop(node, None)
 
 
 class HoldBack:

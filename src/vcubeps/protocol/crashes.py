@@ -1,23 +1,27 @@
-"""Nodes that crash: what the survivors tell each other, and when a crash is final.
+"""Nodes that crash: what the survivors tell each other, and when a crash is final, and over.
 
 Whoever learns of a crash repairs its broadcasts and *flushes*: it sends every living node what
 it holds of the dead and where it stands itself. When the flushes of all living nodes cover all
 crashes known here, nothing of the dead can turn up any more and the crashes are *final*: the
 dead leave the views, and a dependency on a message that nobody holds counts as met.
+
+A crash is *over* when it is final at every living node and nothing of the dead waits for its turn there: then
+nobody needs what is kept of the dead. The living node with the smallest id collects who has got there, and says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 from vcubeps.protocol.broadcasts import Broadcasts
 from vcubeps.protocol.local import LocalNode, StartAgain, merge_newest
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
     Fence,
+    Final,
     Flush,
     Incarnations,
+    Over,
     Publication,
     incarnation_of,
 )
@@ -26,11 +30,15 @@ from vcubeps.protocol.topic import Phase, Topic
 
 
 class Crashes:
-    """The crashes that one node knows of, and how far the survivors agree on them."""
+    """The crashes that one node knows of, and how far the survivors agree on them.
+
+    Invariants, while this node is up: `_waiting_for` are the living nodes whose flushes do not cover all that is
+    fresh; it is empty if nothing is fresh. `is_report_due` if this node has something to tell that it may tell soon.
+    """
 
     __slots__ = (
-        "_ahead", "_broadcasts", "_expected", "_flushed", "_last_publications", "_local",
-        "_on_final", "_sequence",
+        "_ahead", "_broadcasts", "_expected", "_final_at", "_flushed", "_last_publications", "_local",
+        "_not_over", "_on_final", "_reported", "_sequence", "_waiting_for", "is_report_due",
     )  # fmt: skip
 
     def __init__(
@@ -43,15 +51,23 @@ class Crashes:
         self._broadcasts = broadcasts
         self._on_final = on_final
         self._flushed: dict[int, Incarnations] = {}
-        """Node → the crashes that its flushes covered."""
+        """Node → the crashes that its flushes covered, as far as they are not final."""
+        self._waiting_for: set[int] = set()
         self._last_publications: dict[int, dict[str, int]] = {}
         """Node → topic → its last publication when it flushed; becomes the cut when the crash is final."""
-        self._sequence: dict[tuple[int, int], int] = {}
-        """(node, incarnation) → number of the last flush sent to it."""
-        self._expected: dict[tuple[int, int], int] = {}
-        """(node, incarnation) → number of the next flush to handle from it."""
-        self._ahead: dict[tuple[int, int], dict[int, Flush]] = {}
-        """Flushes that overtook an earlier one."""
+        self._sequence: dict[int, int] = {}
+        """Living node → number of the last flush sent to it."""
+        self._expected: dict[int, int] = {}
+        """Living node → number of the next flush to handle from it."""
+        self._ahead: dict[int, dict[int, Flush]] = {}
+        """Living node → its flushes that overtook an earlier one, by number."""
+        self._not_over: Incarnations = {}
+        """Crashes that are final here and not known to be over."""
+        self._final_at: dict[int, Incarnations] = {}
+        """Living node → crashes of `_not_over` that are final there too, by its own word or because it came later."""
+        self._reported: tuple[int, Incarnations] | None = None
+        """Whom this node has told last, and of which crashes."""
+        self.is_report_due = False
 
     def __len__(self) -> int:
         """Flushes that wait for an earlier one."""
@@ -63,7 +79,7 @@ class Crashes:
         """Another node says that these incarnations have crashed."""
         local = self._local
         if reported.get(local.me, -1) >= local.incarnation:
-            raise StartAgain(RestartReason.DECLARED_CRASHED)
+            raise StartAgain(RestartReason.DECLARED_CRASHED, reported[local.me])
         news = local.unknown_crashes(reported)
         if news:
             self.crashed(news)
@@ -81,16 +97,17 @@ class Crashes:
 
     def declare_dead(self, crashes: Mapping[int, int]) -> None:
         """Note these crashes and forget what could only matter to the dead."""
-        self._local.declare_dead(crashes)
-        dead = self._local.dead
-        _drop_dead(self._ahead, dead)
-        _drop_dead(self._expected, dead)
-        _drop_dead(self._sequence, dead)
+        local = self._local
+        local.declare_dead(crashes)
+        for victim in crashes:
+            self._drop(victim)
+        for other in local.living:
+            if other not in self._waiting_for and not self._covers(other, crashes):
+                self._waiting_for.add(other)
 
     # -- flushing ------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        local = self._local
         held: dict[str, dict[int, Publication]] = {}
         subscriptions: dict[str, tuple[int, int]] = {}
         for topic in self._broadcasts.topics():
@@ -99,59 +116,66 @@ class Crashes:
                 held[topic.name] = of_the_dead
             if topic.phase is not Phase.LEAVING:
                 subscriptions[topic.name] = (topic.counter, topic.last_publication)
-        for other in sorted(local.nodes):
-            if other != local.me and not local.is_dead(other):
-                self._send_flush(other, held, subscriptions)
+        # Some that are held may have been replaced by newer incarnations: the flush says that those are no more, too.
+        dead = {source: incarnation_of(m.counter) for each in held.values() for source, m in each.items()}
+        merge_newest(dead, self._local.dead)
+        for other in self._local.living:
+            self._send_flush(other, dead, held, subscriptions)
 
-    def answer_while_booting(self, sender: int) -> None:
-        """A node that is not up holds nothing, but the others wait for its flush all the same."""
-        self._send_flush(sender, {}, {})
+    def answer(self, sender: int, flush: Flush) -> None:
+        """This node has done with what the sender is flushing, or holds nothing because it is not up; the sender
+        waits for its flush all the same."""
+        self._send_flush(sender, {**flush.dead, **self._local.dead}, {}, {}, is_answer=True)
 
     def _send_flush(
         self,
         destination: int,
+        dead: Incarnations,
         held: dict[str, dict[int, Publication]],
         subscriptions: dict[str, tuple[int, int]],
+        is_answer: bool = False,
     ) -> None:
         local = self._local
-        target = local.known_incarnation(destination)
-        sequence = self._sequence.get((destination, target), 0) + 1
-        self._sequence[destination, target] = sequence
-        flush = Flush(
-            local.incarnation, target, sequence, dict(local.dead), held, local.counter, subscriptions
+        target = local.living[destination]
+        sequence = self._sequence[destination] = self._sequence.get(destination, 0) + 1
+        local.send(
+            destination,
+            Flush(local.incarnation, target, sequence, dead, held, local.counter, subscriptions, is_answer),
         )
-        local.send(destination, flush)
 
     def in_order(self, sender: int, flush: Flush) -> list[Flush]:
         """The flushes of `sender` that can be handled now, in their order; a later one waits."""
-        key = (sender, flush.origin)
-        expected = self._expected.get(key, 1)
+        expected = self._expected.get(sender, 1)
         if flush.sequence != expected:
             if flush.sequence > expected:
-                self._ahead.setdefault(key, {})[flush.sequence] = flush
+                self._ahead.setdefault(sender, {})[flush.sequence] = flush
             return []
         ready = [flush]
-        ahead = self._ahead.get(key, {})
+        ahead = self._ahead.get(sender, {})
         while expected + len(ready) in ahead:
             ready.append(ahead.pop(expected + len(ready)))
         if not ahead:
-            self._ahead.pop(key, None)
-        self._expected[key] = expected + len(ready)
+            self._ahead.pop(sender, None)
+        self._expected[sender] = expected + len(ready)
         return ready
 
     def on_flush(self, sender: int, flush: Flush) -> None:
         local = self._local
         if flush.dead.get(local.me, -1) >= local.incarnation:
-            raise StartAgain(RestartReason.DECLARED_CRASHED)
-        last = self._last_publications.setdefault(sender, {})
-        for name, (_, publication) in flush.subscriptions.items():
-            last[name] = max(last.get(name, 0), publication)
-        topics = {topic.name: topic for topic in self._broadcasts.topics()}
-        for name, held in flush.held.items():
-            self._take_held(topics.get(name), held)
+            raise StartAgain(RestartReason.DECLARED_CRASHED, flush.dead[local.me])
+        if not flush.is_answer:
+            last = self._last_publications.setdefault(sender, {})
+            for name, (_, publication) in flush.subscriptions.items():
+                last[name] = max(last.get(name, 0), publication)
+            topics = {topic.name: topic for topic in self._broadcasts.topics()}
+            for name, held in flush.held.items():
+                self._take_held(topics.get(name), held)
         self.learn(flush.dead)
-        for topic in self._broadcasts.topics():
-            self._compare_membership(topic, sender, flush)
+        if not flush.is_answer:
+            for topic in self._broadcasts.topics():
+                self._compare_membership(topic, sender, flush)
+            if any(x not in local.dead and x not in self._not_over for x in flush.dead if x != local.me):
+                self.answer(sender, flush)
         self.note_flushed(sender, flush.dead)
         self.try_final()
 
@@ -159,7 +183,7 @@ class Crashes:
         local = self._local
         for source, publication in held.items():
             local.clock = max(local.clock, publication.stamp)
-            settled = incarnation_of(publication.counter) <= local.final.get(source, -1)
+            settled = incarnation_of(publication.counter) <= local.ended_finally(source)
             if topic is not None and source != local.me and not settled:
                 self._broadcasts.receive_held(topic, publication)
 
@@ -176,36 +200,61 @@ class Crashes:
             self._broadcasts.deliver_all(topic)
 
     def note_flushed(self, sender: int, dead: Mapping[int, int]) -> None:
-        merge_newest(self._flushed.setdefault(sender, {}), dead)
+        if dead:
+            merge_newest(self._flushed.setdefault(sender, {}), dead)
+            if sender in self._waiting_for and self._covers(sender, self._local.fresh):
+                self._waiting_for.discard(sender)
 
-    def forget_flushes(self, sender: int) -> None:
-        """A new incarnation of `sender` has flushed nothing yet."""
-        self._flushed.pop(sender, None)
+    def let_in(self, newcomer: int) -> None:
+        """A new incarnation of `newcomer` has flushed nothing yet; it needs nothing of what is final by now."""
+        self._drop(newcomer)
+        if self._not_over:
+            self._final_at[newcomer] = dict(self._not_over)
+            self.is_report_due = True
+
+    def _drop(self, node: int) -> None:
+        """What was kept of an incarnation of `node` that is no more."""
+        for kept in (self._ahead, self._expected, self._final_at, self._flushed, self._sequence):
+            kept.pop(node, None)
+        self._waiting_for.discard(node)
+
+    def start(self) -> None:
+        """This node goes up: find out whose flushes it waits for, and tell them what it knows."""
+        local = self._local
+        self._waiting_for = {other for other in local.living if not self._covers(other, local.fresh)}
+        if local.fresh:
+            self.flush()
+
+    def _covers(self, other: int, crashes: Mapping[int, int]) -> bool:
+        """Whether the flushes of `other` cover these crashes."""
+        flushed = self._flushed.get(other, {})
+        return all(flushed.get(victim, -1) >= newest for victim, newest in crashes.items() if victim != other)
 
     def check(self) -> None:
         """As `LocalNode.check`."""
-        for kept in (self._ahead, self._expected, self._sequence):
-            for node, incarnation in kept:
-                assert incarnation > self._local.dead.get(node, -1), f"keeps flushes of the dead node {node}"
+        local = self._local
+        for kept in (self._ahead, self._expected, self._sequence, self._flushed, self._final_at):
+            strangers = kept.keys() - local.living.keys()
+            assert not strangers, f"keeps flushes of {strangers}, who do not live"
         assert all(self._ahead.values()), "keeps an empty set of flushes"
+        if local.up:
+            waiting_for = {other for other in local.living if not self._covers(other, local.fresh)}
+            assert self._waiting_for == waiting_for, f"waits for {self._waiting_for} instead of {waiting_for}"
+            assert not local.fresh or waiting_for, "a crash is not final although all flushes are there"
 
     # -- finality ------------------------------------------------------------------------------
 
     def try_final(self) -> None:
         local = self._local
-        if local.is_settled():
+        if local.is_settled() or self._waiting_for:
             return
-        for other in local.nodes:
-            if other == local.me or local.is_dead(other):
-                continue
-            flushed = self._flushed.get(other, {})
-            for victim, incarnation in local.dead.items():
-                if victim != other and flushed.get(victim, -1) < incarnation:
-                    return
         if not local.has_quorum():
             # Suspicions add up: those of two majorities that overlap may leave less than a quorum.
             raise StartAgain(RestartReason.NO_QUORUM)
         local.settle()
+        self._flushed.clear()
+        merge_newest(self._not_over, local.final)
+        self.is_report_due = True
         topics = [topic for topic in self._broadcasts.topics() if topic.phase is not Phase.LEAVING]
         for topic in topics:
             for other, last in self._last_publications.items():
@@ -219,11 +268,60 @@ class Crashes:
         self._broadcasts.resume()
         self._on_final()
 
+    # -- when it is over -----------------------------------------------------------------------
 
-_Kept = TypeVar("_Kept")
+    def try_report(self) -> None:
+        """Tell the collector which crashes are final here, once nothing of the dead is held back any more."""
+        local = self._local
+        if not local.up or not local.is_settled():
+            return
+        if any(topic.holds_back_of(self._not_over) for topic in self._broadcasts.topics()):
+            return
+        self.is_report_due = False
+        collector = min(local.living, default=local.me)
+        if collector >= local.me:
+            self._try_over()
+            return
+        if self._not_over and self._reported != (collector, self._not_over):
+            self._reported = collector, dict(self._not_over)
+            local.send(collector, Final(local.incarnation, local.known[collector], dict(self._not_over)))
 
+    def on_final(self, sender: int, final: Final) -> None:
+        merge_newest(self._final_at.setdefault(sender, {}), final.dead)
+        # What this node has never heard of, or forgotten, was over before.
+        old = {
+            x: newest
+            for x, newest in final.dead.items()
+            if x not in self._not_over and x not in self._local.dead
+        }
+        if old:
+            self._local.send(sender, Over(self._local.incarnation, final.origin, old))
+        self.is_report_due = True
 
-def _drop_dead(kept: dict[tuple[int, int], _Kept], dead: Mapping[int, int]) -> None:
-    for node, incarnation in list(kept):
-        if incarnation <= dead.get(node, -1):
-            del kept[node, incarnation]
+    def _try_over(self) -> None:
+        """This node has no objection: is there anybody who has not said so?"""
+        local = self._local
+        over = {
+            victim: newest
+            for victim, newest in self._not_over.items()
+            if all(self._final_at.get(other, {}).get(victim, -1) >= newest for other in local.living)
+        }
+        if over:
+            for other, incarnation in local.living.items():
+                local.send(other, Over(local.incarnation, incarnation, over))
+            self._forget(over)
+
+    def on_over(self, over: Over) -> None:
+        local = self._local
+        self._forget({x: newest for x, newest in over.dead.items() if newest <= local.ended_finally(x)})
+
+    def _forget(self, over: Incarnations) -> None:
+        local = self._local
+        for kept in (self._not_over, *self._final_at.values()):
+            for victim, newest in over.items():
+                if kept.get(victim, newest + 1) <= newest:
+                    del kept[victim]
+        if not self._not_over:
+            self._final_at.clear()
+        self._broadcasts.forget(over)
+        local.forget(over)

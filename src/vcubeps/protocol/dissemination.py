@@ -1,8 +1,9 @@
 """A broadcast in progress at one node: the copies it sent on, the acknowledgements it waits for, and repair.
 
-The source fixes the recipients; each copy carries those that its subtree serves; the tree
-itself is computed here, from identifiers alone. When a child crashes, what it was to serve is
-sent again to the next recipient of that subtree that is alive.
+The source fixes the recipients; each copy carries those that its subtree serves, or, where they are many, leaves them
+out: whoever has the view that the source had when it published finds them in it, and whoever has not asks. The tree
+itself is computed here, from identifiers alone. When a child crashes, what it was to serve is sent again to the next
+recipient of that subtree that is alive.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from vcubeps.cube import subtrees
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.messages import (
     Ack,
+    Ask,
     Broadcast,
     Copy,
+    Publication,
     Recipients,
     Report,
     Subscription,
@@ -33,6 +36,7 @@ class Task(msgspec.Struct, eq=False):
 
     broadcast: Broadcast
     parent: int = ROOT
+    parent_incarnation: int = 0
     parent_hop: int = 0
     waiting: set[int] = msgspec.field(default_factory=set)
     """Hops not yet acknowledged."""
@@ -53,17 +57,46 @@ class _Outstanding(msgspec.Struct, eq=False):
     recipients: Recipients
 
 
+class Shares:
+    """How the recipients of one topic's broadcasts are shared out among this node's children.
+
+    A tree changes only with the members and with who lives, so nearly every broadcast finds its own here.
+    """
+
+    __slots__ = ("_last", "asking")
+
+    def __init__(self) -> None:
+        self._last: dict[int, tuple[Recipients, int, bool, list[Recipients]]] = {}
+        """Clusters 1…k → the recipients that lay in them last, the changes of who lives by then, whether all of them
+        lived, and what each child has to serve."""
+        self.asking: dict[int, int] = {}
+        """Child → digest of a view that it had to ask about."""
+
+    def of(
+        self, local: LocalNode, broadcast: Broadcast, recipients: Recipients, clusters: int
+    ) -> tuple[bool, list[Recipients]]:
+        """Whether all `recipients`, which lie in clusters 1…`clusters`, live; and what each child has to serve, the
+        largest subtree first: there the way is longest."""
+        last = self._last.get(clusters)
+        if last is None or last[1] != local.changes or (last[0] is not recipients and last[0] != recipients):
+            living = _living(local, broadcast, recipients)
+            groups = reversed(subtrees(local.me, living, clusters))
+            children = [{member: living[member] for member in group} for group in groups]
+            last = recipients, local.changes, len(living) == len(recipients), children
+            self._last[clusters] = last
+        return last[2], last[3]
+
+
 class Dissemination:
     """All broadcasts in progress at one node."""
 
-    __slots__ = ("_local", "_outstanding", "_split")
+    __slots__ = ("_listed_max", "_local", "_outstanding")
 
-    def __init__(self, local: LocalNode) -> None:
+    def __init__(self, local: LocalNode, listed_max: int) -> None:
         self._local = local
+        self._listed_max = listed_max
+        """Most recipients that a copy of a publication lists although its receiver may know them."""
         self._outstanding: dict[int, _Outstanding] = {}
-        self._split: dict[int, tuple[Recipients, list[Recipients]]] = {}
-        """Clusters 1…k → the recipients that lay in them last, and how they are shared out among the children.
-        A tree changes only with the members, so nearly every broadcast finds its own here."""
 
     def __len__(self) -> int:
         return len(self._outstanding)
@@ -80,23 +113,31 @@ class Dissemination:
             return f"reports of nodes {strangers}, which hop {ack.hop} did not serve"
         return None
 
-    def fan_out(self, task: Task, recipients: Recipients, clusters: int) -> None:
+    def fan_out(
+        self,
+        task: Task,
+        recipients: Recipients,
+        clusters: int,
+        shares: Shares | None = None,
+        is_whole_view: bool = False,
+    ) -> None:
         """Send a copy to the first living recipient of each of this node's clusters 1…`clusters`.
 
-        The largest subtree comes first: there the way is longest.
+        `is_whole_view`: the recipients are all members in these clusters, by the view that the source had.
         """
-        local = self._local
-        if local.dead:
-            recipients = self._living(task.broadcast, recipients)
-        last = self._split.get(clusters)
-        if last is None or last[0] != recipients:
-            groups = reversed(subtrees(local.me, recipients, clusters))
-            last = recipients, [{member: recipients[member] for member in group} for group in groups]
-            self._split[clusters] = last
-        for subtree in last[1]:
-            self._issue(task, subtree)
+        if shares is None:
+            shares = Shares()
+        all_live, children = shares.of(self._local, task.broadcast, recipients, clusters)
+        for subtree in children:
+            is_listed = (
+                len(subtree) <= self._listed_max
+                or not (is_whole_view and all_live)
+                or type(task.broadcast) is not Publication
+                or shares.asking.get(next(iter(subtree))) == task.broadcast.digest
+            )
+            self._issue(task, subtree, is_listed)
 
-    def _issue(self, task: Task, recipients: Recipients) -> None:
+    def _issue(self, task: Task, recipients: Recipients, is_listed: bool = True) -> None:
         """Send a copy that serves `recipients`, which are in the order of their cluster, to the first."""
         local = self._local
         child, mark = next(iter(recipients.items()))
@@ -105,15 +146,19 @@ class Dissemination:
         self._outstanding[hop] = _Outstanding(task, child, recipients)
         broadcast = task.broadcast
         target = addressed_incarnation(broadcast, mark)
-        local.send(child, Copy(local.incarnation, target, hop, broadcast, recipients, local.fresh))
+        listed = recipients if is_listed else None
+        local.send(child, Copy(local.incarnation, target, hop, broadcast, listed, local.fresh))
 
-    def _living(self, broadcast: Broadcast, recipients: Recipients) -> Recipients:
-        dead = self._local.dead
-        return {
-            member: mark
-            for member, mark in recipients.items()
-            if addressed_incarnation(broadcast, mark) > dead.get(member, -1)
-        }
+    def asked(self, sender: int, ask: Ask) -> Broadcast | None:
+        """A child does not have the view that a copy left the recipients to: send it again with them. Returns what it
+        was a copy of; None if nobody waits for it any more."""
+        copy = self._outstanding.get(ask.hop)
+        if copy is None or copy.child != sender:
+            return None
+        local, broadcast = self._local, copy.task.broadcast
+        again = Copy(local.incarnation, ask.origin, ask.hop, broadcast, copy.recipients, local.fresh)
+        local.send(sender, again)
+        return broadcast
 
     def acknowledged(self, sender: int, ack: Ack) -> Task | None:
         """The task that the acknowledged hop belongs to; None if nobody waits for it any more."""
@@ -131,17 +176,17 @@ class Dissemination:
 
     def repair(self) -> list[Task]:
         """Children have been declared dead: serve their subtrees anew. Returns the tasks concerned."""
-        dead = self._local.dead
+        local = self._local
         concerned: list[Task] = []
         for hop, copy in list(self._outstanding.items()):
             task = copy.task
             mark = copy.recipients[copy.child]
-            if addressed_incarnation(task.broadcast, mark) > dead.get(copy.child, -1):
+            if addressed_incarnation(task.broadcast, mark) > local.ended(copy.child):
                 continue
             del self._outstanding[hop]
             task.waiting.discard(hop)
             concerned.append(task)
-            rest = self._living(task.broadcast, copy.recipients)
+            rest = _living(local, task.broadcast, copy.recipients)
             if rest:
                 self._issue(task, rest)
                 task.repaired = task.repaired or type(task.broadcast) is Subscription
@@ -149,7 +194,7 @@ class Dissemination:
 
     def check(self) -> None:
         """As `LocalNode.check`."""
-        dead = self._local.dead
+        ended = self._local.ended
         for hop, copy in self._outstanding.items():
             task = copy.task
             assert hop in task.waiting and not task.finished, f"hop {hop} of a task that does not wait for it"
@@ -157,20 +202,31 @@ class Dissemination:
                 f"hop {hop} went to node {copy.child}, who is not first"
             )
             addressed = addressed_incarnation(task.broadcast, copy.recipients[copy.child])
-            assert addressed > dead.get(copy.child, -1), f"hop {hop} waits for the dead node {copy.child}"
+            assert addressed > ended(copy.child), f"hop {hop} waits for the dead node {copy.child}"
 
     def send_ack(
-        self, parent: int, hop: int, broadcast: Broadcast, reports: dict[int, Report], repaired: bool
+        self,
+        parent: int,
+        origin: int,
+        hop: int,
+        broadcast: Broadcast,
+        reports: dict[int, Report],
+        repaired: bool,
     ) -> None:
-        """Tell the parent that the whole subtree has been served."""
+        """Tell the parent, as the incarnation that sent the copy, that the whole subtree has been served."""
         local = self._local
         dead = local.fresh
         if local.dead:
-            if local.is_dead(parent):
+            if origin <= local.ended(parent):
                 return
             # A joiner must learn of every crash, and so must whoever forwards what the dead sent.
             if type(broadcast) is Subscription or local.is_of_the_dead(broadcast.source, broadcast.counter):
                 dead = dict(local.dead)
-        target = local.known.get(parent, 0)
-        ack = Ack(local.incarnation, target, hop, reports, repaired, dead, local.clock)
-        local.send(parent, ack)
+        local.send(parent, Ack(local.incarnation, origin, hop, reports, repaired, dead, local.clock))
+
+
+def _living(local: LocalNode, broadcast: Broadcast, recipients: Recipients) -> Recipients:
+    """Those of the recipients whose addressed incarnation has not ended; the same object if it is all of them."""
+    ended = local.ended
+    gone = [m for m, mark in recipients.items() if addressed_incarnation(broadcast, mark) <= ended(m)]
+    return {m: mark for m, mark in recipients.items() if m not in gone} if gone else recipients

@@ -28,6 +28,27 @@ MAX_STAMP = (1 << 62) - 1
 COUNTERS_PER_INCARNATION = 1 << 40
 """Counters of incarnation k start at k times this, so a newer incarnation's always exceed an older's."""
 
+COUNTERS_RESERVED = 1 << 32
+"""Counters of an incarnation that are kept for joins and leaves already asked for: nobody has as many topics."""
+
+RECIPIENTS_LISTED = 24
+"""Recipients that a copy of a publication lists in any case: as many do not make it much larger."""
+
+MAX_HOP = (1 << 63) - 1
+"""Largest number of a copy that one incarnation sends."""
+
+MAX_GRAVES = 4096
+"""Departed nodes of which the last incarnation is kept one by one; beyond it, one number stands for all."""
+
+MAX_LEFT_TOPICS = 1024
+"""Left topics of which is kept one by one what a next subscription must come after; beyond it, one map serves all."""
+
+MAX_ADDRESS_BYTES = 512
+"""Longest address on a node's card."""
+
+MAX_IDENTITY = (1 << 64) - 1
+"""Largest identity on a node's card."""
+
 MAX_COUNTER = (MAX_INCARNATION + 1) * COUNTERS_PER_INCARNATION - 1
 """Largest counter of the largest incarnation."""
 

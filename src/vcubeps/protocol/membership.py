@@ -5,7 +5,7 @@ Must never decide anything about ordering; `causality` asks it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from vcubeps.mixing import mix64
 from vcubeps.protocol.messages import incarnation_of
@@ -37,10 +37,11 @@ class View:
     `members`. A member's `counter` exceeds `left` of that node.
     """
 
-    __slots__ = ("digest", "heard", "left", "members")
+    __slots__ = ("_addressees", "digest", "heard", "left", "members")
 
     def __init__(self, me: int, counter: int) -> None:
         self.members: dict[int, Member] = {}
+        self._addressees: dict[int, int] | None = None
         self.digest = fingerprint(me, counter)
         self.left: dict[int, int] = {}
         """Node → counter of its last known leave; older subscriptions of it are void."""
@@ -49,25 +50,42 @@ class View:
         At most two incarnations per node: see `forget_before`."""
 
     def add(self, node: int, counter: int, received: int, floor: int) -> None:
+        self._addressees = None
         self.members[node] = Member(counter, received, floor)
         self.digest ^= fingerprint(node, counter)
 
     def remove(self, node: int) -> None:
+        self._addressees = None
         member = self.members.pop(node)
         self.digest ^= fingerprint(node, member.counter)
         self.hear(node, incarnation_of(member.counter), member.received)
+
+    def addressees(self) -> dict[int, int]:
+        """The members → counters of their subscriptions. The same object as long as nothing changes."""
+        if self._addressees is None:
+            self._addressees = {node: member.counter for node, member in self.members.items()}
+        return self._addressees
 
     def hear(self, node: int, incarnation: int, counter: int) -> None:
         key = (node, incarnation)
         if counter > self.heard.get(key, 0):
             self.heard[key] = counter
 
-    def forget_before(self, final: Mapping[int, int]) -> None:
+    def forget_before(self, final: Callable[[int], int]) -> None:
         """Forget incarnations older than the newest whose crash is final: nothing of them is taken in any
         more, and to take a dependency on them for lost only makes its message wait longer."""
         for node, incarnation in list(self.heard):
-            if incarnation < final.get(node, -1):
+            if incarnation < final(node):
                 del self.heard[node, incarnation]
+
+    def forget(self, over: Mapping[int, int]) -> None:
+        """Forget these incarnations of nodes that are no more."""
+        for node, incarnation in list(self.heard):
+            if incarnation <= over.get(node, -1):
+                del self.heard[node, incarnation]
+        for node, incarnation in over.items():
+            if incarnation_of(self.left.get(node, 0)) <= incarnation:
+                self.left.pop(node, None)
 
     def check(self, me: int, counter: int) -> None:
         """As `LocalNode.check`; `counter` is of this node's subscription."""
@@ -78,6 +96,8 @@ class View:
             assert member.received >= member.counter, f"of member {node} less was heard than its subscription"
         assert me not in self.members, "is a member beside itself"
         assert self.digest == digest, "the digest is not that of the members"
+        addressees = {node: member.counter for node, member in self.members.items()}
+        assert self._addressees in (None, addressees), "addresses others than the members"
 
     def note_leave(self, node: int, counter: int) -> None:
         if counter > self.left.get(node, 0):

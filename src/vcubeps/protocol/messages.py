@@ -2,8 +2,8 @@
 
 A *broadcast* (SUB, PUB or UNS in the paper) is what a source has to say to a set of
 recipients. It travels as *copies*, one per edge of the source's spanning tree; every copy is
-answered by one acknowledgement, once the whole subtree behind it has been served. Flush,
-Hello, Welcome and Fence exist for nodes that crash and come back.
+answered by one acknowledgement, once the whole subtree behind it has been served. Flush, Final and Over are about
+nodes that crash; Hello, Welcome, Taken and Fence about nodes that come, or come back.
 """
 
 from __future__ import annotations
@@ -105,10 +105,17 @@ class Copy(Message, frozen=True, array_like=True, gc=False, tag="COPY"):
     hop: int
     """Names this copy to its sender; the acknowledgement repeats it."""
     broadcast: Broadcast
-    recipients: Recipients
-    """The receiver and everyone that the subtree behind it has to serve."""
+    recipients: Recipients | None
+    """The receiver and everyone that the subtree behind it has to serve. Left out, of a publication only: all members
+    in that subtree by the view that the source had, whose digest the publication carries."""
     fresh: Incarnations
     """Crashes that the sender knows and that are not final at it."""
+
+
+class Ask(Message, frozen=True, array_like=True, gc=False, tag="ASK"):
+    """The receiver of the copy `hop`, which leaves the recipients out, does not know them; the copy had no effect."""
+
+    hop: int
 
 
 class Ack(Message, frozen=True, array_like=True, gc=False, tag="ACK"):
@@ -123,6 +130,16 @@ class Ack(Message, frozen=True, array_like=True, gc=False, tag="ACK"):
     clock: int
 
 
+class Card(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How a node introduces itself, and is introduced by others."""
+
+    incarnation: int
+    identity: int = 0
+    """Drawn by whoever first came under this node's id, and kept; tells two that have drawn the same id apart."""
+    address: bytes = b""
+    """Where it can be reached; the driver knows what it means."""
+
+
 class Flush(Message, frozen=True, array_like=True, gc=False, tag="FLUSH"):
     """Sent to everyone alive by whoever learns of a crash: what I hold of the dead, and where I stand."""
 
@@ -134,22 +151,51 @@ class Flush(Message, frozen=True, array_like=True, gc=False, tag="FLUSH"):
     counter: int
     subscriptions: dict[str, tuple[int, int]]
     """Topic → (counter of my subscription, counter of my last publication or 0)."""
+    is_answer: bool = False
+    """To a flush about crashes that the sender has done with long since; it is not answered in turn."""
+
+
+class Final(Message, frozen=True, array_like=True, gc=False, tag="FINAL"):
+    """To the node that collects these: the crashes are final here, and nothing of the dead is held back here."""
+
+    dead: Incarnations
+
+
+class Over(Message, frozen=True, array_like=True, gc=False, tag="OVER"):
+    """The crashes are final at every node that lives: what was kept of the dead may be forgotten."""
+
+    dead: Incarnations
 
 
 class Hello(Message, frozen=True, array_like=True, gc=False, tag="HELLO"):
-    """A recovered node asks to be let in, and whether the receiver knows all that it knows of."""
+    """A node asks to be let in, and whether the receiver deals with all that it knows of."""
 
-    known: Incarnations
+    card: Card
+    digest: int
+    """Of the nodes that the sender believes alive."""
+    news: dict[int, Card]
+    """Those of them of which the receiver has not been heard to know."""
 
 
 class Welcome(Message, frozen=True, array_like=True, gc=False, tag="WELCOME"):
     """Answer to Hello."""
 
+    card: Card
     dead: Incarnations
-    known: Incarnations
+    """Crashes that are not over."""
+    digest: int
+    """Of the nodes that the sender believes alive, itself included and the receiver not."""
+    living: dict[int, Card] | None
+    """Those nodes; left out if the receiver asked with the same digest."""
     clock: int
     admit: bool
-    """The sender had declared the previous incarnation dead, has finished with it, and now lets this one in."""
+    """The sender is up, has done with any previous incarnation, and now lets this one in."""
+
+
+class Taken(Message, frozen=True, array_like=True, gc=False, tag="TAKEN"):
+    """Answer to Hello: somebody else has this id. The identity is that of whoever is to draw another."""
+
+    identity: int
 
 
 class Fence(Message, frozen=True, array_like=True, gc=False, tag="FENCE"):
@@ -158,4 +204,4 @@ class Fence(Message, frozen=True, array_like=True, gc=False, tag="FENCE"):
     incarnation: int
 
 
-AnyMessage: TypeAlias = Copy | Ack | Flush | Hello | Welcome | Fence
+AnyMessage: TypeAlias = Copy | Ask | Ack | Flush | Final | Over | Hello | Welcome | Taken | Fence

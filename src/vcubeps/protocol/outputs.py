@@ -21,6 +21,8 @@ class Send(Output, frozen=True, gc=False):
 
     destination: int
     message: AnyMessage
+    address: bytes = b""
+    """If not empty: to whoever is there, who is not the node that this one knows as `destination`."""
 
 
 class Accepted(Output, frozen=True, gc=False):
@@ -100,10 +102,30 @@ class MemberLeft(Output, frozen=True, gc=False):
     node: int
 
 
+class Arrived(Output, frozen=True, gc=False):
+    """This node deals with `incarnation` of `node` from now on."""
+
+    node: int
+    incarnation: int
+    address: bytes
+    """Where it can be reached; empty if nobody has said."""
+
+
+class Departed(Output, frozen=True, gc=False):
+    """`incarnation` of `node` has crashed, or left, or been replaced by a newer one."""
+
+    node: int
+    incarnation: int
+
+
 class Up(Output, frozen=True, gc=False):
-    """A recovered node has been admitted by the others and may subscribe."""
+    """This node has been admitted by the others and may subscribe."""
 
     incarnation: int
+
+
+class IdTaken(Output, frozen=True, gc=False):
+    """Another node has this node's id. The peer is of no use any more: make one with another id."""
 
 
 class RestartReason(enum.StrEnum):

@@ -12,7 +12,10 @@ What a driver owes a peer, and what it may do, is at the head of the package.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
+from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from vcubeps.cube import MAX_DIMENSION
 from vcubeps.protocol.admission import Admission
@@ -20,18 +23,28 @@ from vcubeps.protocol.broadcasts import Broadcasts, Worker
 from vcubeps.protocol.crashes import Crashes
 from vcubeps.protocol.dissemination import Dissemination
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
-from vcubeps.protocol.limits import MAX_BATCH_ITEMS, MAX_INCARNATION
+from vcubeps.protocol.limits import (
+    MAX_ADDRESS_BYTES,
+    MAX_BATCH_ITEMS,
+    MAX_IDENTITY,
+    MAX_INCARNATION,
+    RECIPIENTS_LISTED,
+)
 from vcubeps.protocol.local import LocalNode, StartAgain
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
     Ack,
     AnyMessage,
+    Ask,
+    Card,
     Copy,
     Fence,
+    Final,
     Flush,
     Hello,
-    Incarnations,
+    Over,
     Publication,
+    Taken,
     Welcome,
 )
 from vcubeps.protocol.outputs import Output, Restarted, RestartReason
@@ -56,56 +69,73 @@ class Peer:
     ['Accepted', 'Started', 'Deliver', 'Acknowledged']
     """
 
-    __slots__ = ("_admission", "_batch_items_max", "_broadcasts", "_crashes", "_local", "_tree", "_voters")
+    __slots__ = (
+        "_admission", "_batch_items_max", "_broadcasts", "_crashes", "_has_been_up", "_listed_max", "_local", "_nodes",
+        "_seeds", "_tree", "_voters",
+    )  # fmt: skip
 
     def __init__(
         self,
         node: int,
-        nodes: Iterable[int],
+        nodes: Iterable[int] = (),
         *,
         incarnation: int = 0,
+        seeds: Iterable[int] = (),
+        identity: int = 0,
+        address: bytes = b"",
         batch_items_max: int = MAX_BATCH_ITEMS,
+        listed_max: int = RECIPIENTS_LISTED,
         voters: Iterable[int] | None = None,
     ) -> None:
-        """`batch_items_max` is how many publications may leave as one batch; 1 is the paper's protocol.
+        """`nodes` are those that the cluster starts with, this one included. As first incarnations they know each
+        other from the start; a later one expects them all, and is up when each has let it in or is reported crashed.
+
+        With `seeds`, some nodes of a cluster that is there already, this is a newcomer: it learns from them who else
+        is there, and is up when one of them, and all of those, have let it in. `identity`, drawn at random together
+        with the id and kept with it, tells newcomers apart that have drawn the same id; `address` is told to all.
+
+        `batch_items_max` is how many publications may leave as one batch; 1 is the paper's protocol. `listed_max` is
+        how many recipients a copy of a publication lists although its receiver may know them.
 
         `voters` are the nodes of which a quorum decides when the network is cut, the same at every node: no crash
         is final, no publication acknowledged and no subscription in effect without them. Without voters all sides
         of a cut go on.
         """
-        everyone = frozenset(nodes)
-        misplaced = [
-            other for other in everyone if not isinstance(other, int) or other < 0 or other >> MAX_DIMENSION
-        ]
-        if misplaced:
-            named = ", ".join(sorted(repr(other)[:20] for other in misplaced)[:8])
+        self._nodes, self._seeds = frozenset(nodes), frozenset(seeds) - {node}
+        _check_ids({node} | self._nodes | self._seeds)
+        if self._seeds and self._nodes:
+            raise UsageError("a newcomer learns from its seeds who is there: give nodes or seeds, not both")
+        if not self._seeds and node not in self._nodes:
             raise UsageError(
-                f"node ids are whole numbers in 0…{(1 << MAX_DIMENSION) - 1}, got {named}: renumber the nodes"
-            )
-        if node not in everyone:
-            raise UsageError(
-                f"node {node} is not one of the {len(everyone)} nodes given: add it, or choose another"
+                f"node {node} is not one of the {len(self._nodes)} nodes given: add it, or choose another"
             )
         if not 0 <= incarnation <= MAX_INCARNATION:
             raise UsageError(
                 f"incarnations lie in 0…{MAX_INCARNATION}, got {incarnation}: store the last one used, and add 1"
+            )
+        if not 0 <= identity <= MAX_IDENTITY:
+            raise UsageError(f"an identity has 64 bits, got {identity}: draw a number in 0…{MAX_IDENTITY}")
+        if len(address) > MAX_ADDRESS_BYTES:
+            raise UsageError(
+                f"the address has {len(address)} bytes, the limit is {MAX_ADDRESS_BYTES}: use a shorter one"
             )
         if not 1 <= batch_items_max <= MAX_BATCH_ITEMS:
             raise UsageError(
                 f"a batch has 1…{MAX_BATCH_ITEMS} items, got {batch_items_max}: choose a number in between"
             )
         self._batch_items_max = batch_items_max
+        self._listed_max = listed_max
         self._voters = Voters(voters) if voters is not None else None
-        self._create(node, everyone, incarnation, {})
-        if incarnation:
-            self._admission.boot()  # its outputs wait for `start`
+        self._has_been_up = not self._seeds and not incarnation
+        known = dict.fromkeys(self._nodes - {node}, 0) if self._has_been_up else {}
+        card = Card(incarnation, identity, address)
+        self._create(LocalNode(node, card, known, self._has_been_up, self._voters))
+        if not self._has_been_up:
+            self._boot()  # its outputs wait for `start`
 
-    def _create(
-        self, me: int, nodes: frozenset[int], incarnation: int, known: Incarnations, isolated: bool = False
-    ) -> None:
-        dimension = max(nodes).bit_length()
-        self._local = LocalNode(me, nodes, dimension, incarnation, known, self._voters, isolated)
-        self._tree = Dissemination(self._local)
+    def _create(self, local: LocalNode) -> None:
+        self._local = local
+        self._tree = Dissemination(self._local, self._listed_max)
         self._broadcasts = Broadcasts(self._local, self._tree, self._batch_items_max)
         self._admission = Admission(self._local, self._apply)
         self._crashes = Crashes(
@@ -114,6 +144,10 @@ class Peer:
             on_final=self._admission.welcome_newcomers,
         )
         self._admission.attach(self._crashes)
+
+    def _boot(self) -> None:
+        may_come_up_alone = self._has_been_up or not self._seeds
+        self._admission.boot(self._nodes - {self.node}, self._seeds, may_come_up_alone)
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -148,12 +182,16 @@ class Peer:
     def receive(self, sender: int, message: object) -> list[Output]:
         """A message from another node has arrived. Raises ProtocolViolation if it is unsound."""
         sound = check_message(self._local, sender, message)
-        if type(sound) is Ack and (complaint := self._tree.complaint_about(sender, sound)):
+        if (
+            type(sound) is Ack
+            and sound.target == self._local.incarnation
+            and (complaint := self._tree.complaint_about(sender, sound))
+        ):
             raise ProtocolViolation(sender, complaint)
         try:
             self._apply(sender, sound)
         except StartAgain as end:
-            self._start_again(end.reason)
+            self._start_again(end)
         return self._take_outputs()
 
     def suspect(self, node: int, incarnation: int) -> list[Output]:
@@ -162,26 +200,24 @@ class Peer:
         There is no way back for that incarnation: if it lives, it starts again as the next one.
         """
         local = self._local
-        if node not in local.nodes or node == local.me:
+        if node == local.me or node < 0 or node >> MAX_DIMENSION:
             raise UsageError(f"cannot suspect node {node}: name one of the other nodes")
         if not 0 <= incarnation <= MAX_INCARNATION:
             raise UsageError(
                 f"incarnations lie in 0…{MAX_INCARNATION}, got {incarnation}: name the one that crashed"
             )
-        if local.dead.get(node, -1) < incarnation:
-            try:
-                if local.up:
-                    self._crashes.crashed({node: incarnation})
-                else:
-                    self._crashes.declare_dead({node: incarnation})
-                self._admission.try_up()
-            except StartAgain as end:
-                self._start_again(end.reason)
+        try:
+            if not local.up:
+                self._admission.on_suspicion(node, incarnation)
+            elif local.ended(node) < incarnation:
+                self._crashes.crashed({node: incarnation})
+        except StartAgain as end:
+            self._start_again(end)
         return self._take_outputs()
 
     def restart(self) -> list[Output]:
         """Start again as the next incarnation, as if the others had declared this node crashed."""
-        self._start_again(RestartReason.ASKED)
+        self._start_again(StartAgain(RestartReason.ASKED))
         return self._take_outputs()
 
     def isolate(self, isolated: bool) -> list[Output]:
@@ -209,13 +245,20 @@ class Peer:
         """Whether this incarnation has been let in."""
         return self._local.up
 
+    @property
+    def present(self) -> Mapping[int, int]:
+        """The other nodes that live, as far as is known here → their incarnations."""
+        return MappingProxyType(self._local.living)
+
     def known_incarnation(self, node: int) -> int:
-        """Newest incarnation of `node` that this one deals with."""
-        return self._local.known_incarnation(node)
+        """Newest incarnation of `node` that this one deals with, or has dealt with; −1 if there was none."""
+        local = self._local
+        return local.known.get(node, local.ended(node))
 
     def believes_dead(self, node: int) -> bool:
-        """Whether the incarnation of `node` that this one deals with has been declared crashed."""
-        return self._local.is_dead(node)
+        """Whether `node` is absent, or its incarnation that this one deals with has been declared crashed; a node that
+        boots and has been told to expect `node` does not."""
+        return node not in self._local.living and not self._admission.awaits(node)
 
     def can_subscribe(self, topic: str) -> bool:
         return self._broadcasts.can_subscribe(topic)
@@ -273,18 +316,18 @@ class Peer:
         """Handle a sound message by the incarnations on its envelope, then by its kind."""
         local = self._local
         if isinstance(message, Fence):
-            if message.incarnation == local.incarnation:
-                raise StartAgain(RestartReason.DECLARED_CRASHED)
+            if message.incarnation >= local.incarnation:
+                raise StartAgain(RestartReason.DECLARED_CRASHED, message.incarnation)
             return
         if message.target not in (local.incarnation, ANY_INCARNATION):
             return
         origin = message.origin
-        if local.dead and origin <= local.dead.get(sender, -1):
-            local.send(sender, Fence(local.incarnation, ANY_INCARNATION, origin))
+        is_known = local.living.get(sender) == origin
+        if not is_known and origin <= local.ended(sender):
+            local.send(sender, Fence(local.incarnation, ANY_INCARNATION, local.ended(sender)))
             return
         # One that is newer than known has been let in by others while this node came up without it: its Welcome,
         # which has been overtaken, will say so.
-        is_known = origin <= local.known.get(sender, 0)
         if is_known and local.up:
             if type(message) is Copy:
                 if message.fresh:
@@ -293,6 +336,9 @@ class Peer:
                     self._broadcasts.on_publication(sender, message, message.broadcast)
                 else:
                     self._broadcasts.on_copy(sender, message)
+                return
+            if type(message) is Ask:
+                self._broadcasts.on_ask(sender, message)
                 return
             if type(message) is Ack:
                 if message.clock > local.clock:
@@ -305,23 +351,48 @@ class Peer:
             self._admission.on_welcome(sender, message)
         elif isinstance(message, Hello):
             self._admission.on_hello(sender, message)
+        elif isinstance(message, Taken):
+            self._admission.on_taken(message)
         elif not local.up:
             self._admission.on_message_while_booting(sender, message)
-        elif is_known and isinstance(message, Flush):
-            for flush in self._crashes.in_order(sender, message):
-                if origin > local.dead.get(sender, -1):  # an earlier one may have told of its crash
-                    self._crashes.on_flush(sender, flush)
+        elif is_known:
+            self._apply_crash_message(sender, message)
 
-    def _start_again(self, reason: RestartReason) -> None:
-        """What this incarnation was is void; go on as the next one."""
+    def _apply_crash_message(self, sender: int, message: AnyMessage) -> None:
+        if isinstance(message, Flush):
+            for flush in self._crashes.in_order(sender, message):
+                if message.origin > self._local.ended(sender):  # an earlier one may have told of its crash
+                    self._crashes.on_flush(sender, flush)
+        elif isinstance(message, Final):
+            self._crashes.on_final(sender, message)
+        elif isinstance(message, Over):
+            self._crashes.on_over(message)
+
+    def _start_again(self, end: StartAgain) -> None:
+        """What this incarnation was is void; go on as a newer one."""
         old = self._local
+        self._has_been_up |= old.up
         topics = tuple(name for name, worker in self._broadcasts.workers.items() if worker.wanted)
-        self._create(old.me, old.nodes, old.incarnation + 1, old.known, old.isolated)
-        self._local.outputs = old.outputs
-        self._local.emit(Restarted(self._local.incarnation, topics, reason))
-        self._admission.boot()
+        card = replace(old.card, incarnation=max(old.incarnation, end.ended) + 1)
+        local = LocalNode(old.me, card, old.known, False, old.voters, old.isolated)
+        local.inherit(old)
+        self._create(local)
+        local.outputs = old.outputs
+        local.emit(Restarted(card.incarnation, topics, end.reason))
+        self._boot()
 
     def _take_outputs(self) -> list[Output]:
+        if self._crashes.is_report_due:
+            self._crashes.try_report()
         local = self._local
         outputs, local.outputs = local.outputs, []
         return outputs
+
+
+def _check_ids(nodes: Set[int]) -> None:
+    misplaced = [node for node in nodes if not isinstance(node, int) or node < 0 or node >> MAX_DIMENSION]
+    if misplaced:
+        named = ", ".join(sorted(repr(node)[:20] for node in misplaced)[:8])
+        raise UsageError(
+            f"node ids are whole numbers in 0…{(1 << MAX_DIMENSION) - 1}, got {named}: renumber the nodes"
+        )

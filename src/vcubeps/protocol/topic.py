@@ -9,10 +9,18 @@ from __future__ import annotations
 import enum
 
 from vcubeps.protocol.causality import HoldBack, Ordered, Past
-from vcubeps.protocol.dissemination import Task
+from vcubeps.protocol.dissemination import Shares, Task
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.membership import View
-from vcubeps.protocol.messages import Barrier, Publication, Report, Unsubscription, incarnation_of
+from vcubeps.protocol.messages import (
+    Barrier,
+    Incarnations,
+    Publication,
+    Recipients,
+    Report,
+    Unsubscription,
+    incarnation_of,
+)
 from vcubeps.protocol.outputs import Deliver, MemberJoined, MemberLeft, Received
 
 _LOST = -1
@@ -37,8 +45,8 @@ class Topic:
     """
 
     __slots__ = (
-        "_addressed", "closing", "counter", "cut", "holdback", "last_publication", "leaves_held",
-        "local", "name", "newest", "past", "phase", "view",
+        "_addressed", "_subtrees", "closing", "counter", "cut", "holdback", "last_publication", "leaves_held",
+        "local", "name", "newest", "past", "phase", "shares", "view",
     )  # fmt: skip
 
     def __init__(self, local: LocalNode, name: str, counter: int, known: Barrier) -> None:
@@ -62,6 +70,9 @@ class Topic:
         """Survivor → its last publication before it flushed; all up to here came before any later one."""
         self._addressed: set[tuple[int, int]] = set()
         """While joining: publications whose source counted this subscription among the recipients."""
+        self.shares = Shares()
+        self._subtrees: dict[int, tuple[Recipients, Recipients]] = {}
+        """Clusters 1…k → this subscription and the members in them, and the addressees that they were taken from."""
 
     # -- membership ---------------------------------------------------------------------------
 
@@ -103,11 +114,39 @@ class Topic:
 
     def purge_dead(self) -> None:
         """Members whose crash is final are members no more."""
-        final = self.local.final
-        gone = [n for n, m in self.view.members.items() if incarnation_of(m.counter) <= final.get(n, -1)]
+        final = self.local.ended_finally
+        gone = [n for n, m in self.view.members.items() if incarnation_of(m.counter) <= final(n)]
         for node in gone:
             self.remove(node)
         self.view.forget_before(final)
+
+    def forget(self, over: Incarnations) -> None:
+        """These crashes are over: nobody holds anything of the dead back, or will ever receive it."""
+        for node, incarnation in over.items():
+            newest = self.newest.get(node)
+            if newest is not None and incarnation_of(newest.counter) <= incarnation:
+                del self.newest[node]
+            self.cut.pop(node, None)
+        self.view.forget(over)
+        self.past.forget(over)
+
+    def holds_back_of(self, over: Incarnations) -> bool:
+        """Whether anything of these is held back."""
+        queues = self.holdback.queues
+        return any(
+            node in queues and incarnation_of(queues[node][0].counter) <= incarnation
+            for node, incarnation in over.items()
+        )
+
+    def subtree(self, clusters: int) -> Recipients:
+        """This subscription and all members in this node's clusters 1…`clusters`, as the recipients of a copy."""
+        addressees = self.view.addressees()
+        last = self._subtrees.get(clusters)
+        if last is None or last[1] is not addressees:
+            me = self.local.me
+            inside = {node: mark for node, mark in addressees.items() if not (node ^ me) >> clusters}
+            last = self._subtrees[clusters] = {me: self.counter, **inside}, addressees
+        return last[0]
 
     # -- reception ----------------------------------------------------------------------------
 
@@ -118,7 +157,7 @@ class Topic:
         """
         if self.phase is LEAVING or self.closing or addressed_to != self.counter:
             return []
-        if self.local.dead and self.local.is_of_the_dead(publication.source, publication.counter):
+        if self.local.is_of_the_dead(publication.source, publication.counter):
             # What is delivered of the dead is settled among the survivors: it comes in their flushes.
             return []
         if self.phase is JOINING:
@@ -285,15 +324,15 @@ class Topic:
         pending, or when its source is not in the view, so that it will never come.
         """
         local, members, queues = self.local, self.view.members, self.holdback.queues
-        me, dead = local.me, local.dead
+        me = local.me
         others_pending = len(queues) > 1
         depends_on_a_lost_message = False
         for source, needed in message.barrier.items():
             if source == me:
                 continue
-            if dead and local.is_of_the_dead(source, needed):
+            if local.is_of_the_dead(source, needed):
                 if self._heard_from_the_dead(source, needed) < needed:
-                    if local.final.get(source, -1) < incarnation_of(needed):
+                    if local.ended_finally(source) < incarnation_of(needed):
                         return source
                     depends_on_a_lost_message = True
             else:

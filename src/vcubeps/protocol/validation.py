@@ -9,11 +9,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 
+from vcubeps.cube import MAX_DIMENSION
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
 from vcubeps.protocol.limits import (
+    MAX_ADDRESS_BYTES,
     MAX_BATCH_BYTES,
     MAX_BATCH_ITEMS,
     MAX_COUNTER,
+    MAX_IDENTITY,
     MAX_INCARNATION,
     MAX_PAYLOAD_BYTES,
     MAX_STAMP,
@@ -25,17 +28,24 @@ from vcubeps.protocol.messages import (
     ANY_INCARNATION,
     Ack,
     AnyMessage,
+    Ask,
+    Card,
     Copy,
     Fence,
+    Final,
     Flush,
     Hello,
     Message,
+    Over,
     Publication,
     Subscription,
+    Taken,
     Unsubscription,
     Welcome,
     incarnation_of,
 )
+
+_IDS = f"of which the ids lie in 0…{(1 << MAX_DIMENSION) - 1}"
 
 _BROADCASTS = frozenset((Publication, Subscription, Unsubscription))
 
@@ -43,8 +53,8 @@ _BROADCASTS = frozenset((Publication, Subscription, Unsubscription))
 def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
     """`message` itself, if it is sound."""
     # Helpers are called where something is amiss, or may be: this runs for every message.
-    if sender not in local.nodes or sender == local.me:
-        raise ProtocolViolation(sender, f"a message, but only the other nodes of {_brief(local.nodes)} may")
+    if sender == local.me or sender < 0 or sender >> MAX_DIMENSION:
+        raise ProtocolViolation(sender, f"a message, but only other nodes than {local.me} may, {_IDS}")
     if not isinstance(message, Message):
         raise ProtocolViolation(sender, f"{type(message).__name__}, which is no message of this protocol")
     if not (0 <= message.origin <= MAX_INCARNATION and ANY_INCARNATION <= message.target <= MAX_INCARNATION):
@@ -55,7 +65,7 @@ def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
         _check_copy(local, sender, message)
     elif type(message) is Ack:
         if message.reports:
-            _check_nodes(local, sender, message.reports, "reports")
+            _check_nodes(sender, message.reports, "reports")
             for report in message.reports.values():
                 _check_counter(sender, report.counter)
                 _check_counter(sender, report.floor)
@@ -63,16 +73,28 @@ def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
             _check_crashes(local, sender, message.origin, message.dead)
         if not 0 <= message.clock <= MAX_STAMP:
             _check_time(sender, message.clock)
+    elif type(message) is Ask:
+        pass
     elif type(message) is Flush:
         _check_flush(local, sender, message)
     elif type(message) is Welcome:
+        _check_card(sender, message.origin, message.card)
         _check_crashes(local, sender, message.origin, message.dead)
-        _check_incarnations(local, sender, message.known)
+        if message.living is not None:
+            _check_cards(sender, message.living)
+            if local.me in message.living or message.living.get(sender) != message.card:
+                raise ProtocolViolation(sender, "a list of the living without itself, or with its receiver")
         _check_time(sender, message.clock)
     elif type(message) is Hello:
-        _check_incarnations(local, sender, message.known)
+        _check_card(sender, message.origin, message.card)
+        _check_cards(sender, message.news)
     elif type(message) is Fence:
-        _check_incarnation(sender, message.incarnation)
+        _check_end(local, sender, message.incarnation)
+    elif type(message) is Final or type(message) is Over:
+        _check_crashes(local, sender, message.origin, message.dead)
+    elif type(message) is Taken:
+        if not 0 <= message.identity <= MAX_IDENTITY:
+            raise ProtocolViolation(sender, f"identity {message.identity}; they have 64 bits")
     else:
         raise ProtocolViolation(sender, f"{type(message).__name__}, which is no message of this protocol")
     return message
@@ -80,21 +102,23 @@ def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
 
 def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
     recipients, broadcast, me = copy.recipients, copy.broadcast, local.me
-    if me not in recipients:
-        raise ProtocolViolation(sender, f"a copy that does not serve node {me}, which received it")
-    largest_mark = MAX_INCARNATION if type(broadcast) is Subscription else MAX_COUNTER
-    for mark in recipients.values():
-        if not 0 <= mark <= largest_mark:
-            raise ProtocolViolation(sender, f"a recipient marked {mark}; marks lie in 0…{largest_mark}")
     outside = (sender ^ me).bit_length() - 1
-    if len(recipients) > 1:
-        if not recipients.keys() <= local.nodes:
-            _check_nodes(local, sender, recipients, "recipients")
-        for recipient in recipients:
-            if (recipient ^ me) >> outside:
-                raise ProtocolViolation(
-                    sender, f"a copy for node {recipient}, which is not in the subtree of node {me}"
-                )
+    if recipients is None:
+        if type(broadcast) is not Publication:
+            raise ProtocolViolation(sender, "a copy without recipients of what is no publication")
+    else:
+        if me not in recipients:
+            raise ProtocolViolation(sender, f"a copy that does not serve node {me}, which received it")
+        largest_mark = MAX_INCARNATION if type(broadcast) is Subscription else MAX_COUNTER
+        for mark in recipients.values():
+            if not 0 <= mark <= largest_mark:
+                raise ProtocolViolation(sender, f"a recipient marked {mark}; marks lie in 0…{largest_mark}")
+        if len(recipients) > 1:
+            for recipient in recipients:
+                if recipient < 0 or (recipient ^ me) >> outside:
+                    raise ProtocolViolation(
+                        sender, f"a copy for node {recipient}, which is not in the subtree of node {me}"
+                    )
     if copy.fresh:
         _check_crashes(local, sender, copy.origin, copy.fresh)
     if type(broadcast) not in _BROADCASTS:
@@ -107,7 +131,7 @@ def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
         _check_barrier(local, sender, broadcast.source, broadcast.counter, broadcast.barrier)
         _check_time(sender, broadcast.stamp)
     source = broadcast.source
-    if source not in local.nodes or not (source ^ me) >> outside:
+    if source < 0 or source >> MAX_DIMENSION or not (source ^ me) >> outside:
         raise ProtocolViolation(
             sender, f"a broadcast of source {source}, which is not a node outside the subtree of node {me}"
         )
@@ -160,8 +184,7 @@ def _check_barrier(local: LocalNode, sender: int, source: int, counter: int, bar
     """`barrier` of what `source` issued as `counter`."""
     if not barrier:
         return
-    if not barrier.keys() <= local.nodes:
-        _check_nodes(local, sender, barrier, "dependencies")
+    _check_nodes(sender, barrier, "dependencies")
     for needed in barrier.values():
         if not 1 <= needed <= MAX_COUNTER:
             _check_counter(sender, needed, smallest=1)
@@ -184,7 +207,7 @@ def _check_flush(local: LocalNode, sender: int, flush: Flush) -> None:
     _check_counter(sender, flush.counter)
     for name, held in flush.held.items():
         _check_name(sender, name)
-        _check_nodes(local, sender, held, "sources")
+        _check_nodes(sender, held, "sources")
         for source, publication in held.items():
             if publication.source != source or publication.topic != name:
                 raise ProtocolViolation(
@@ -205,15 +228,38 @@ def _check_flush(local: LocalNode, sender: int, flush: Flush) -> None:
 def _check_crashes(local: LocalNode, sender: int, origin: int, crashes: dict[int, int]) -> None:
     if not crashes:
         return
-    _check_incarnations(local, sender, crashes)
+    _check_nodes(sender, crashes, "crashes")
+    for incarnation in crashes.values():
+        _check_incarnation(sender, incarnation)
     if crashes.get(sender, -1) >= origin:
         raise ProtocolViolation(sender, f"news of its own crash as incarnation {crashes[sender]}")
+    if local.me in crashes:
+        _check_end(local, sender, crashes[local.me])
 
 
-def _check_incarnations(local: LocalNode, sender: int, incarnations: dict[int, int]) -> None:
-    _check_nodes(local, sender, incarnations, "incarnations")
-    for incarnation in incarnations.values():
-        _check_incarnation(sender, incarnation)
+def _check_end(local: LocalNode, sender: int, incarnation: int) -> None:
+    """`sender` says that this incarnation of this node is no more; it must be possible to go on after it."""
+    _check_incarnation(sender, incarnation)
+    if incarnation == MAX_INCARNATION != local.incarnation:
+        raise ProtocolViolation(sender, f"the end of incarnation {incarnation}, after which there is none")
+
+
+def _check_card(sender: int, origin: int, card: Card) -> None:
+    _check_cards(sender, {sender: card})
+    if card.incarnation != origin:
+        raise ProtocolViolation(sender, f"a card of incarnation {card.incarnation} as incarnation {origin}")
+
+
+def _check_cards(sender: int, cards: dict[int, Card]) -> None:
+    _check_nodes(sender, cards, "cards")
+    for card in cards.values():
+        _check_incarnation(sender, card.incarnation)
+        if not 0 <= card.identity <= MAX_IDENTITY or len(card.address) > MAX_ADDRESS_BYTES:
+            raise ProtocolViolation(
+                sender,
+                f"a card with identity {card.identity} and an address of {len(card.address)} bytes; an identity has "
+                f"64 bits, and an address at most {MAX_ADDRESS_BYTES} bytes",
+            )
 
 
 def _check_incarnation(sender: int, incarnation: int) -> None:
@@ -231,12 +277,10 @@ def _check_time(sender: int, stamp: int) -> None:
         raise ProtocolViolation(sender, f"Lamport time {stamp}; it lies in 0…{MAX_STAMP}")
 
 
-def _check_nodes(local: LocalNode, sender: int, named: Mapping[int, object], what: str) -> None:
-    if not named.keys() <= local.nodes:
-        strangers = sorted(named.keys() - local.nodes)
-        raise ProtocolViolation(
-            sender, f"{what} with unknown nodes {strangers}; known are {_brief(local.nodes)}"
-        )
+def _check_nodes(sender: int, named: Mapping[int, object], what: str) -> None:
+    if named and (min(named) < 0 or max(named) >> MAX_DIMENSION):
+        strange = sorted(node for node in named if node < 0 or node >> MAX_DIMENSION)
+        raise ProtocolViolation(sender, f"{what} with impossible nodes {_brief_list(strange)}, {_IDS}")
 
 
 def _check_name(sender: int, name: str) -> None:
@@ -249,7 +293,3 @@ def _check_name(sender: int, name: str) -> None:
 def _brief_list(numbers: list[int]) -> str:
     shown = ", ".join(map(str, numbers[:4]))
     return shown + (", ..." if len(numbers) > 4 else "")
-
-
-def _brief(nodes: frozenset[int]) -> str:
-    return f"{len(nodes)} nodes from {min(nodes)} to {max(nodes)}"

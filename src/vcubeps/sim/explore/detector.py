@@ -104,7 +104,7 @@ class Detector:
             peer = self._lives.peers.get(observer)
             if peer is not None:
                 known = peer.known_incarnation(node)
-                newest = max(known, self._greeting.get((observer, node), 0))
+                newest = max(0, known, self._greeting.get((observer, node), 0))
                 if newest > known or not peer.believes_dead(node):
                     self._suspect(observer, node, newest)
             self._report_unreachable(observer, node, cut, times + 1)

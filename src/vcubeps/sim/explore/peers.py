@@ -79,12 +79,13 @@ class CheckedPeer(Peer):
     __slots__ = ()
 
     def _take_outputs(self) -> list[Output]:
+        outputs = super()._take_outputs()
         self.check()
-        return super()._take_outputs()
+        return outputs
 
 
 def _checked(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
-    return CheckedPeer(node, nodes, incarnation=incarnation)
+    return CheckedPeer(node, nodes, incarnation=incarnation, listed_max=0)
 
 
 def _amended(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:

@@ -7,11 +7,15 @@ from collections.abc import Iterable
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
 from vcubeps.protocol.messages import (
     Ack,
+    Ask,
     Broadcast,
+    Card,
     Copy,
     Fence,
+    Final,
     Flush,
     Hello,
+    Over,
     Publication,
     Report,
     Unsubscription,
@@ -20,7 +24,9 @@ from vcubeps.protocol.messages import (
 from vcubeps.protocol.outputs import (
     Accepted,
     Acknowledged,
+    Arrived,
     Deliver,
+    Departed,
     MemberJoined,
     MemberLeft,
     Output,
@@ -59,8 +65,10 @@ class Trace:
 def show_message(message: object) -> str:
     match message:
         case Copy(hop=hop, broadcast=broadcast, recipients=recipients, fresh=fresh):
-            to = " ".join(map(str, recipients))
+            to = " ".join(map(str, recipients)) if recipients is not None else "whom the view has"
             return f"{_show_broadcast(broadcast)} for {to} (hop {_count(hop)}{_dead(fresh)})"
+        case Ask(hop=hop):
+            return f"ASK hop {_count(hop)}"
         case Ack(hop=hop, reports=reports, repaired=repaired, dead=dead, clock=clock):
             told = "".join(f", {node} {_show_report(report)}" for node, report in reports.items())
             again = ", sent again" if repaired else ""
@@ -76,10 +84,15 @@ def show_message(message: object) -> str:
                 for topic, (counter, last) in subscriptions.items()
             )
             return f"FLUSH {sequence}{_dead(dead)}{holds}{topics}"
-        case Hello(origin=origin, known=known):
-            return f"HELLO as {origin}, knows {_barrier(known)}"
-        case Welcome(origin=origin, target=target, dead=dead, known=known, admit=admit):
-            return f"WELCOME {target} from {origin}{' ADMIT' if admit else ''}, knows {_barrier(known)}{_dead(dead)}"
+        case Hello(origin=origin, news=news):
+            return f"HELLO as {origin}{_living(', wants to be known', news)}"
+        case Welcome(origin=origin, target=target, dead=dead, living=living, admit=admit):
+            others = ", the same are known" if living is None else _living(", knows", living)
+            return f"WELCOME {target} from {origin}{' ADMIT' if admit else ''}{others}{_dead(dead)}"
+        case Final(dead=dead):
+            return f"FINAL{_dead(dead)}"
+        case Over(dead=dead):
+            return f"OVER{_dead(dead)}"
         case Fence(incarnation=incarnation):
             return f"FENCE {incarnation}"
     text = repr(message)
@@ -101,6 +114,10 @@ def _show_report(report: Report) -> str:
     if not report.is_member:
         return f"left by {_count(report.counter)}"
     return f"@{_count(report.counter)} floor {_count(report.floor)}"
+
+
+def _living(what: str, cards: dict[int, Card]) -> str:
+    return f"{what} {_barrier({node: card.incarnation for node, card in cards.items()})}" if cards else ""
 
 
 def _dead(dead: dict[int, int]) -> str:
@@ -146,6 +163,10 @@ def show_output(output: Output) -> str:
             return f"{topic} +{node}"
         case MemberLeft(topic=topic, node=node):
             return f"{topic} -{node}"
+        case Arrived(node=node, incarnation=incarnation):
+            return f"{node} is there as {incarnation}"
+        case Departed(node=node, incarnation=incarnation):
+            return f"{node} is gone as {incarnation}"
         case Up(incarnation=incarnation):
             return f"UP as {incarnation}"
         case Restarted(incarnation=incarnation, reason=reason):
