@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 
 from vcubeps.cube import MAX_DIMENSION, cluster
-from vcubeps.protocol.causality import forget_entries
 from vcubeps.protocol.dissemination import ROOT, Dissemination, Task
 from vcubeps.protocol.errors import UsageError
+from vcubeps.protocol.left_topics import LeftTopics
 from vcubeps.protocol.limits import (
     MAX_BATCH_BYTES,
     MAX_QUEUED,
@@ -23,7 +23,6 @@ from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.messages import (
     Ack,
     Ask,
-    Barrier,
     Copy,
     Incarnations,
     Item,
@@ -53,13 +52,13 @@ class _Leave:
 
 
 class Worker:
-    """All that one node keeps of one topic name.
+    """All that one node keeps of one topic name, as long as there is anything to do.
 
     Invariants: `wanted` is what the application asked for last; a join in `queue` stands at its
     end and behind a leave that is queued or under way.
     """
 
-    __slots__ = ("current", "gone", "knowledge", "pumping", "queue", "sent_twice", "topic", "wanted")
+    __slots__ = ("current", "pumping", "queue", "sent_twice", "topic", "wanted")
 
     def __init__(self) -> None:
         self.wanted = False
@@ -69,12 +68,9 @@ class Worker:
         self.pumping = False
         """`_pump` is at work: a broadcast that ends at once returns to it instead of starting the next."""
         self.topic: Topic | None = None
-        self.knowledge: Barrier = {}
-        """After a leave: what the next subscription must come after."""
         self.sent_twice = False
-        """A crash made somebody send this subscription's SUB again, so a stale copy of it may turn up later."""
-        self.gone = 0
-        """After the leave of such a subscription: its counter, to tell joiners who may have seen the stale copy."""
+        """A crash made somebody send the SUB of this subscription, or of one before it, again: a stale copy of it may
+        turn up later."""
 
     def check(self) -> None:
         """As `LocalNode.check`."""
@@ -102,13 +98,21 @@ class Worker:
 class Broadcasts:
     """The topics of one node."""
 
-    __slots__ = ("_batch_items_max", "_local", "_tree", "workers")
+    __slots__ = ("_batch_items_max", "_local", "_tree", "left", "workers")
 
     def __init__(self, local: LocalNode, tree: Dissemination, batch_items_max: int) -> None:
         self._batch_items_max = batch_items_max
         self._local = local
         self._tree = tree
         self.workers: dict[str, Worker] = {}
+        self.left = LeftTopics()
+
+    def check(self) -> None:
+        """As `LocalNode.check`."""
+        self.left.check()
+        for name, worker in self.workers.items():
+            assert not worker.is_idle(), f"keeps the idle topic {name}"
+            worker.check()
 
     # -- what the application asks for ---------------------------------------------------------
 
@@ -215,8 +219,9 @@ class Broadcasts:
     def _start_join(self, worker: Worker, name: str) -> None:
         local = self._local
         counter = local.next_counter()
-        worker.topic = Topic(local, name, counter, worker.knowledge)
-        worker.knowledge = {}
+        knowledge, gone, is_exact = self.left.take(name)
+        worker.topic = Topic(local, name, counter, knowledge, is_exact)
+        worker.sent_twice = bool(gone)
         task = worker.current = Task(Subscription(local.me, name, counter))
         self._tree.fan_out(task, dict(local.living), MAX_DIMENSION)
         self.try_finish(task)
@@ -303,9 +308,8 @@ class Broadcasts:
     def _joined(self, worker: Worker, task: Task) -> None:
         topic = worker.topic
         assert topic is not None
-        if task.repaired or worker.gone:
+        if task.repaired:
             worker.sent_twice = True
-        worker.gone = 0
         topic.join(task.reports)
         topic.take_in_what_came_while_joining()
         topic.purge_dead()
@@ -317,13 +321,10 @@ class Broadcasts:
     def _left(self, worker: Worker, name: str, counter: int) -> None:
         topic = worker.topic
         assert topic is not None
-        worker.knowledge = topic.leave()
-        if worker.sent_twice:
-            worker.gone = counter
-            worker.sent_twice = False
+        self.left.put(name, topic.leave(), counter if worker.sent_twice else 0)
         worker.topic = None
         self._local.emit(Unsubscribed(name))
-        if worker.is_idle() and not worker.knowledge and not worker.gone:
+        if worker.is_idle():
             del self.workers[name]
 
     def _release(self, tasks: list[Task]) -> None:
@@ -378,19 +379,18 @@ class Broadcasts:
     ) -> None:
         local, source, counter = self._local, subscription.source, subscription.counter
         task = Task(subscription, sender, copy.origin, copy.hop)
-        if worker is not None:
-            topic = worker.topic
-            if topic is None:
-                if worker.gone:
-                    task.reports[local.me] = Report(worker.gone, 0, is_member=False)
-            elif not local.is_of_the_dead(source, counter):
-                if topic.phase is LEAVING:
-                    task.reports[local.me] = Report(topic.counter, topic.last_publication, is_member=False)
-                else:
-                    report = topic.admit(source, counter)
-                    if report is not None:
-                        task.reports[local.me] = report
-                    self._release(topic.deliver_all())
+        topic = worker.topic if worker is not None else None
+        if topic is None:
+            if gone := self.left.gone(subscription.topic):
+                task.reports[local.me] = Report(gone, 0, is_member=False)
+        elif not local.is_of_the_dead(source, counter):
+            if topic.phase is LEAVING:
+                task.reports[local.me] = Report(topic.counter, topic.last_publication, is_member=False)
+            else:
+                report = topic.admit(source, counter)
+                if report is not None:
+                    task.reports[local.me] = report
+                self._release(topic.deliver_all())
         assert copy.recipients is not None
         self._forward(task, copy.recipients, None)
         self.try_finish(task)
@@ -441,10 +441,9 @@ class Broadcasts:
 
     def forget(self, over: Incarnations) -> None:
         """These crashes are over."""
-        for worker in self.workers.values():
-            forget_entries(worker.knowledge, over)
-            if worker.topic is not None:
-                worker.topic.forget(over)
+        self.left.forget(over)
+        for topic in self.topics():
+            topic.forget(over)
 
     def pump_all(self) -> None:
         """This node is not isolated any more: what waits starts."""

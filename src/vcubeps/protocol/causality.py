@@ -43,6 +43,11 @@ class Past:
         if counter > self._known_before.get(node, 0):
             self._known_before[node] = counter
 
+    def correct(self, node: int, counter: int) -> None:
+        """While joining: `node`, a member, had published up to `counter` on this topic, whatever else was known."""
+        self._known_before.pop(node, None)
+        self.learn(node, counter)
+
     def begin(self, me: int) -> None:
         """Joined: the past is all that is known, and none of it may be left out yet."""
         self._known_before.pop(me, None)

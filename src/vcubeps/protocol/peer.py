@@ -294,7 +294,7 @@ class Peer:
         }
 
     def retained(self, topic: str) -> set[str]:
-        """What is kept of a topic that this node is not in: at most what the next subscription needs."""
+        """What is left to do of a topic that this node is not in."""
         worker = self._broadcasts.workers.get(topic)
         if worker is None:
             return set()
@@ -307,8 +307,7 @@ class Peer:
         self._admission.check()
         self._crashes.check()
         self._tree.check()
-        for worker in self._broadcasts.workers.values():
-            worker.check()
+        self._broadcasts.check()
 
     # -- inside --------------------------------------------------------------------------------
 

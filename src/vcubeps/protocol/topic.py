@@ -45,22 +45,26 @@ class Topic:
     """
 
     __slots__ = (
-        "_addressed", "_subtrees", "closing", "counter", "cut", "holdback", "last_publication", "leaves_held",
-        "local", "name", "newest", "past", "phase", "shares", "view",
+        "_addressed", "_is_exact", "_subtrees", "closing", "counter", "cut", "holdback", "last_publication",
+        "leaves_held", "local", "name", "newest", "past", "phase", "shares", "view",
     )  # fmt: skip
 
-    def __init__(self, local: LocalNode, name: str, counter: int, known: Barrier) -> None:
+    def __init__(
+        self, local: LocalNode, name: str, counter: int, known: Barrier, is_exact: bool = True
+    ) -> None:
+        """`known` is what this node has known of on this topic; if not `is_exact`, on this topic or on others."""
         self.local = local
         self.name = name
         self.counter = counter
         """Of this subscription."""
         self.phase = JOINING
         self.closing = False
-        # What an earlier incarnation published is not known any more: its successor's subscription stands for it.
-        self.last_publication = counter if local.incarnation else known.get(local.me, 0)
+        # If it is not known what this node published here before, its subscription stands for it.
+        self.last_publication = known.get(local.me, 0) if is_exact and not local.incarnation else counter
         """Counter of the last publication of this node on the topic, in whichever subscription; 0 if there is none."""
         self.view = View(local.me, counter)
         self.past = Past(known)
+        self._is_exact = is_exact
         self.holdback = HoldBack()
         self.leaves_held: dict[tuple[int, int], list[Task]] = {}
         """Pending leave ⟨source, counter⟩ → acknowledgements that wait until it takes effect."""
@@ -243,7 +247,9 @@ class Topic:
                 if member is not None and member.counter <= report.counter:
                     self.remove(node)
                     member = None
-            if report.floor > 0:
+            if report.is_member and not self._is_exact:
+                self.past.correct(node, report.floor)
+            elif report.floor > 0:
                 self.past.learn(node, report.floor)
             if report.is_member and view.left.get(node, 0) < report.counter:
                 if member is not None and member.counter == report.counter:

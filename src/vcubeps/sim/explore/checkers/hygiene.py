@@ -1,12 +1,11 @@
-"""A node that is not subscribed to a topic keeps of it only what a later subscription needs."""
+"""A node that is not subscribed to a topic, at rest, has nothing to do for it any more.
+
+What a later subscription needs is kept elsewhere, and bounded (`protocol.left_topics`).
+"""
 
 from __future__ import annotations
 
 from vcubeps.sim.explore.checkers.base import Checker, WorldAtEnd
-
-MAY_REMAIN = frozenset({"knowledge", "gone"})
-"""What was delivered and published (causal order holds across a rejoin), and the mark of a leave
-that a repeated subscription message may otherwise undo."""
 
 
 class Hygiene(Checker):
@@ -18,6 +17,6 @@ class Hygiene(Checker):
             for node, peer in world.live_peers.items():
                 if facts.wanted >> node & 1:
                     continue
-                surplus = peer.retained(topic) - MAY_REMAIN
+                surplus = peer.retained(topic)
                 if surplus:
                     self.report(world.time, node, f"{topic}: left it, but keeps {', '.join(sorted(surplus))}")
