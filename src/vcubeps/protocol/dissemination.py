@@ -23,6 +23,7 @@ from vcubeps.protocol.messages import (
     Subscription,
     addressed_incarnation,
 )
+from vcubeps.protocol.outputs import Send
 
 ROOT = -1
 """Parent of a task at the source itself."""
@@ -57,34 +58,31 @@ class _Outstanding(msgspec.Struct, eq=False):
     recipients: Recipients
 
 
+class Share(msgspec.Struct, gc=False, eq=False):
+    """How some recipients are shared out among this node's children."""
+
+    recipients: Recipients
+    changes: int
+    """Changes of who lives by then."""
+    is_all: bool
+    """Whether all of the recipients lived."""
+    children: list[Recipients]
+    """What each child has to serve, the largest subtree first: there the way is longest."""
+
+
 class Shares:
-    """How the recipients of one topic's broadcasts are shared out among this node's children.
+    """How the recipients of one topic's broadcasts were shared out last.
 
     A tree changes only with the members and with who lives, so nearly every broadcast finds its own here.
     """
 
-    __slots__ = ("_last", "asking")
+    __slots__ = ("asking", "last")
 
     def __init__(self) -> None:
-        self._last: dict[int, tuple[Recipients, int, bool, list[Recipients]]] = {}
-        """Clusters 1…k → the recipients that lay in them last, the changes of who lives by then, whether all of them
-        lived, and what each child has to serve."""
+        self.last: dict[int, Share] = {}
+        """By the clusters 1…k in which the recipients lay."""
         self.asking: dict[int, int] = {}
         """Child → digest of a view that it had to ask about."""
-
-    def of(
-        self, local: LocalNode, broadcast: Broadcast, recipients: Recipients, clusters: int
-    ) -> tuple[bool, list[Recipients]]:
-        """Whether all `recipients`, which lie in clusters 1…`clusters`, live; and what each child has to serve, the
-        largest subtree first: there the way is longest."""
-        last = self._last.get(clusters)
-        if last is None or last[1] != local.changes or (last[0] is not recipients and last[0] != recipients):
-            living = _living(local, broadcast, recipients)
-            groups = reversed(subtrees(local.me, living, clusters))
-            children = [{member: living[member] for member in group} for group in groups]
-            last = recipients, local.changes, len(living) == len(recipients), children
-            self._last[clusters] = last
-        return last[2], last[3]
 
 
 class Dissemination:
@@ -125,17 +123,31 @@ class Dissemination:
 
         `is_whole_view`: the recipients are all members in these clusters, by the view that the source had.
         """
-        if shares is None:
-            shares = Shares()
-        all_live, children = shares.of(self._local, task.broadcast, recipients, clusters)
-        for subtree in children:
-            is_listed = (
+        local, broadcast = self._local, task.broadcast
+        share = shares.last.get(clusters) if shares is not None else None
+        if (
+            share is None
+            or share.changes != local.changes
+            or (share.recipients is not recipients and share.recipients != recipients)
+        ):
+            share = self._share_out(broadcast, recipients, clusters)
+            if shares is not None:
+                shares.last[clusters] = share
+        for subtree in share.children:
+            self._issue(
+                task,
+                subtree,
                 len(subtree) <= self._listed_max
-                or not (is_whole_view and all_live)
-                or type(task.broadcast) is not Publication
-                or shares.asking.get(next(iter(subtree))) == task.broadcast.digest
+                or not (is_whole_view and share.is_all and type(broadcast) is Publication)
+                or (shares is not None and shares.asking.get(next(iter(subtree))) == broadcast.digest),
             )
-            self._issue(task, subtree, is_listed)
+
+    def _share_out(self, broadcast: Broadcast, recipients: Recipients, clusters: int) -> Share:
+        local = self._local
+        living = _living(local, broadcast, recipients)
+        groups = reversed(subtrees(local.me, living, clusters))
+        children = [{member: living[member] for member in group} for group in groups]
+        return Share(recipients, local.changes, living is recipients, children)
 
     def _issue(self, task: Task, recipients: Recipients, is_listed: bool = True) -> None:
         """Send a copy that serves `recipients`, which are in the order of their cluster, to the first."""
@@ -147,7 +159,9 @@ class Dissemination:
         broadcast = task.broadcast
         target = addressed_incarnation(broadcast, mark)
         listed = recipients if is_listed else None
-        local.send(child, Copy(local.incarnation, target, hop, broadcast, listed, local.fresh))
+        local.outputs.append(
+            Send(child, Copy(local.incarnation, target, hop, broadcast, listed, local.fresh))
+        )
 
     def asked(self, sender: int, ask: Ask) -> Broadcast | None:
         """A child does not have the view that a copy left the recipients to: send it again with them. Returns what it
@@ -222,7 +236,9 @@ class Dissemination:
             # A joiner must learn of every crash, and so must whoever forwards what the dead sent.
             if type(broadcast) is Subscription or local.is_of_the_dead(broadcast.source, broadcast.counter):
                 dead = dict(local.dead)
-        local.send(parent, Ack(local.incarnation, origin, hop, reports, repaired, dead, local.clock))
+        local.outputs.append(
+            Send(parent, Ack(local.incarnation, origin, hop, reports, repaired, dead, local.clock))
+        )
 
 
 def _living(local: LocalNode, broadcast: Broadcast, recipients: Recipients) -> Recipients:

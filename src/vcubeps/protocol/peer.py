@@ -313,21 +313,9 @@ class Peer:
 
     def _apply(self, sender: int, message: AnyMessage) -> None:
         """Handle a sound message by the incarnations on its envelope, then by its kind."""
-        local = self._local
-        if isinstance(message, Fence):
-            if message.incarnation >= local.incarnation:
-                raise StartAgain(RestartReason.DECLARED_CRASHED, message.incarnation)
-            return
-        if message.target not in (local.incarnation, ANY_INCARNATION):
-            return
-        origin = message.origin
+        local, origin = self._local, message.origin
         is_known = local.living.get(sender) == origin
-        if not is_known and origin <= local.ended(sender):
-            local.send(sender, Fence(local.incarnation, ANY_INCARNATION, local.ended(sender)))
-            return
-        # One that is newer than known has been let in by others while this node came up without it: its Welcome,
-        # which has been overtaken, will say so.
-        if is_known and local.up:
+        if is_known and local.up and message.target == local.incarnation:  # nearly always
             if type(message) is Copy:
                 if message.fresh:
                     self._crashes.learn(message.fresh)
@@ -336,9 +324,6 @@ class Peer:
                 else:
                     self._broadcasts.on_copy(sender, message)
                 return
-            if type(message) is Ask:
-                self._broadcasts.on_ask(sender, message)
-                return
             if type(message) is Ack:
                 if message.clock > local.clock:
                     local.clock = message.clock
@@ -346,6 +331,20 @@ class Peer:
                     self._crashes.learn(message.dead)
                 self._broadcasts.on_ack(sender, message)
                 return
+            if type(message) is Ask:
+                self._broadcasts.on_ask(sender, message)
+                return
+        if isinstance(message, Fence):
+            if message.incarnation >= local.incarnation:
+                raise StartAgain(RestartReason.DECLARED_CRASHED, message.incarnation)
+            return
+        if message.target not in (local.incarnation, ANY_INCARNATION):
+            return
+        if not is_known and origin <= local.ended(sender):
+            local.send(sender, Fence(local.incarnation, ANY_INCARNATION, local.ended(sender)))
+            return
+        # One that is newer than known has been let in by others while this node came up without it: its Welcome,
+        # which has been overtaken, will say so.
         if isinstance(message, Welcome):
             self._admission.on_welcome(sender, message)
         elif isinstance(message, Hello):

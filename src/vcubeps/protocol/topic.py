@@ -161,15 +161,14 @@ class Topic:
         """
         if self.phase is LEAVING or self.closing or addressed_to != self.counter:
             return []
-        if self.local.is_of_the_dead(publication.source, publication.counter):
-            # What is delivered of the dead is settled among the survivors: it comes in their flushes.
+        source, counter = publication.source, publication.counter
+        member = self.view.members.get(source)
+        if self.phase is JOINING or member is None or counter <= member.counter or source in self.local.dead:
+            self._receive_from_no_member(publication)
             return []
-        if self.phase is JOINING:
-            self._addressed.add((publication.source, publication.counter))
-            self.holdback.append(publication)
+        if counter <= member.received:
             return []
-        if not self._is_new(publication):
-            return []
+        member.received = counter
         if not self.holdback.queues and self._blocker(publication) is None:
             # Nearly always: nothing is held back, so nothing can be woken either.
             self._note_reception(publication, at_once=True)
@@ -177,6 +176,14 @@ class Topic:
             return []
         self._note_reception(publication)
         return self.deliver_from(self._hold(publication))
+
+    def _receive_from_no_member(self, publication: Publication) -> None:
+        """The source is no member here, or not as what it was when it published; or this node does not know yet."""
+        source, counter = publication.source, publication.counter
+        # What is delivered of the dead is settled among the survivors: it comes in their flushes.
+        if self.phase is JOINING and not self.local.is_of_the_dead(source, counter):
+            self._addressed.add((source, counter))
+            self.holdback.append(publication)
 
     def receive_held(self, publication: Publication) -> list[Task]:
         """A survivor's flush holds `publication` of a dead source. Returns as `deliver_from`."""
@@ -330,21 +337,20 @@ class Topic:
         pending, or when its source is not in the view, so that it will never come.
         """
         local, members, queues = self.local, self.view.members, self.holdback.queues
-        me = local.me
+        me, dead = local.me, local.dead
         others_pending = len(queues) > 1
         depends_on_a_lost_message = False
         for source, needed in message.barrier.items():
             if source == me:
                 continue
-            if local.is_of_the_dead(source, needed):
-                if self._heard_from_the_dead(source, needed) < needed:
-                    if local.ended_finally(source) < incarnation_of(needed):
-                        return source
-                    depends_on_a_lost_message = True
-            else:
-                member = members.get(source)
-                if member is not None and member.received < needed:
+            member = members.get(source)
+            if member is not None and needed >= member.counter and source not in dead:  # nearly always
+                if member.received < needed:
                     return source
+            elif local.is_of_the_dead(source, needed) and self._heard_from_the_dead(source, needed) < needed:
+                if local.ended_finally(source) < incarnation_of(needed):
+                    return source
+                depends_on_a_lost_message = True
             # A batch's last counter does for its first: dependencies only name ends of batches.
             if others_pending and source in queues and queues[source][0].counter <= needed:
                 return source

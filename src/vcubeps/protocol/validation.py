@@ -184,9 +184,11 @@ def _check_barrier(local: LocalNode, sender: int, source: int, counter: int, bar
     """`barrier` of what `source` issued as `counter`."""
     if not barrier:
         return
-    _check_nodes(sender, barrier, "dependencies")
-    for needed in barrier.values():
-        if not 1 <= needed <= MAX_COUNTER:
+    for node, needed in barrier.items():
+        if (
+            node >> MAX_DIMENSION or not 1 <= needed <= MAX_COUNTER
+        ):  # a negative number stays one when shifted
+            _check_nodes(sender, barrier, "dependencies")
             _check_counter(sender, needed, smallest=1)
     if barrier.get(source, 0) >= counter:
         raise ProtocolViolation(
