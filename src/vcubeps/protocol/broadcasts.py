@@ -7,8 +7,6 @@ meanwhile waits and then leaves as one batch.
 
 from __future__ import annotations
 
-from collections import deque
-
 from vcubeps.cube import MAX_DIMENSION, cluster
 from vcubeps.protocol.dissemination import ROOT, Dissemination, Task
 from vcubeps.protocol.errors import UsageError
@@ -41,58 +39,7 @@ from vcubeps.protocol.outputs import (
     Unsubscribed,
 )
 from vcubeps.protocol.topic import LEAVING, MEMBER, Topic
-
-
-class _Join:
-    """Queued: subscribe."""
-
-
-class _Leave:
-    """Queued: unsubscribe."""
-
-
-class Worker:
-    """All that one node keeps of one topic name, as long as there is anything to do.
-
-    Invariants: `wanted` is what the application asked for last; a join in `queue` stands at its
-    end and behind a leave that is queued or under way.
-    """
-
-    __slots__ = ("current", "pumping", "queue", "sent_twice", "topic", "wanted")
-
-    def __init__(self) -> None:
-        self.wanted = False
-        self.queue: deque[Item | _Join | _Leave] = deque()
-        self.current: Task | None = None
-        """The broadcast under way."""
-        self.pumping = False
-        """`_pump` is at work: a broadcast that ends at once returns to it instead of starting the next."""
-        self.topic: Topic | None = None
-        self.sent_twice = False
-        """A crash made somebody send the SUB of this subscription, or of one before it, again: a stale copy of it may
-        turn up later."""
-
-    def check(self) -> None:
-        """As `LocalNode.check`."""
-        joins = [place for place, operation in enumerate(self.queue) if type(operation) is _Join]
-        leaves = [place for place, operation in enumerate(self.queue) if type(operation) is _Leave]
-        assert joins in ([], [len(self.queue) - 1]), "a join is not at the end of the queue"
-        if joins:
-            is_leaving = self.current is not None and type(self.current.broadcast) is Unsubscription
-            assert is_leaving or leaves, "a join waits for no leave"
-        is_open = self.topic is not None and not self.topic.closing
-        assert self.wanted == (is_open or bool(joins)), "the topic is not what the application asked for last"
-        assert not self.pumping, "still starts broadcasts"
-        if self.current is not None:
-            task = self.current
-            assert task.parent == ROOT and not task.finished, (
-                "the broadcast under way is not an own one in progress"
-            )
-        if self.topic is not None:
-            self.topic.check()
-
-    def is_idle(self) -> bool:
-        return not (self.wanted or self.queue or self.current or self.topic)
+from vcubeps.protocol.worker import Join, Leave, Worker
 
 
 class Broadcasts:
@@ -147,7 +94,7 @@ class Broadcasts:
                 f"already subscribed to {name!r}: unsubscribe first, or use the subscription there is"
             )
         worker.wanted = True
-        worker.queue.append(_Join())
+        worker.queue.append(Join())
         self._pump(worker, name)
 
     def unsubscribe(self, name: str) -> None:
@@ -156,12 +103,12 @@ class Broadcasts:
         if worker is None or not worker.wanted:
             raise UsageError(f"not subscribed to {name!r}: subscribe before you unsubscribe")
         worker.wanted = False
-        if worker.queue and type(worker.queue[-1]) is _Join:
+        if worker.queue and type(worker.queue[-1]) is Join:
             worker.queue.pop()
             return
         assert worker.topic is not None
         self._release(worker.topic.close())
-        worker.queue.append(_Leave())
+        worker.queue.append(Leave())
         self._pump(worker, name)
 
     def publish(self, name: str, payload: bytes, more: bool) -> None:
@@ -207,9 +154,9 @@ class Broadcasts:
         worker.pumping = True
         while worker.current is None and worker.queue:
             operation = worker.queue.popleft()
-            if type(operation) is _Join:
+            if type(operation) is Join:
                 self._start_join(worker, name)
-            elif type(operation) is _Leave:
+            elif type(operation) is Leave:
                 self._start_leave(worker)
             else:
                 assert isinstance(operation, tuple)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from vcubeps.cube import MAX_DIMENSION
 from vcubeps.protocol.admission import Admission
-from vcubeps.protocol.broadcasts import Broadcasts, Worker
+from vcubeps.protocol.broadcasts import Broadcasts
 from vcubeps.protocol.crashes import Crashes
 from vcubeps.protocol.dissemination import Dissemination
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
@@ -51,6 +51,7 @@ from vcubeps.protocol.outputs import Output, Restarted, RestartReason
 from vcubeps.protocol.topic import Phase
 from vcubeps.protocol.validation import check_message
 from vcubeps.protocol.voters import Voters
+from vcubeps.protocol.worker import Worker
 
 
 class Peer:

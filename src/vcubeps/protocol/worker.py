@@ -1,0 +1,61 @@
+"""The operations of one node on one topic: which one is under way, and which wait for it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from vcubeps.protocol.dissemination import ROOT, Task
+from vcubeps.protocol.messages import Item, Unsubscription
+from vcubeps.protocol.topic import Topic
+
+
+class Join:
+    """Queued: subscribe."""
+
+
+class Leave:
+    """Queued: unsubscribe."""
+
+
+class Worker:
+    """All that one node keeps of one topic name, as long as there is anything to do.
+
+    Invariants: `wanted` is what the application asked for last; a join in `queue` stands at its
+    end and behind a leave that is queued or under way.
+    """
+
+    __slots__ = ("current", "pumping", "queue", "sent_twice", "topic", "wanted")
+
+    def __init__(self) -> None:
+        self.wanted = False
+        self.queue: deque[Item | Join | Leave] = deque()
+        self.current: Task | None = None
+        """The broadcast under way."""
+        self.pumping = False
+        """`_pump` is at work: a broadcast that ends at once returns to it instead of starting the next."""
+        self.topic: Topic | None = None
+        self.sent_twice = False
+        """A crash made somebody send the SUB of this subscription, or of one before it, again: a stale copy of it may
+        turn up later."""
+
+    def check(self) -> None:
+        """As `LocalNode.check`."""
+        joins = [place for place, operation in enumerate(self.queue) if type(operation) is Join]
+        leaves = [place for place, operation in enumerate(self.queue) if type(operation) is Leave]
+        assert joins in ([], [len(self.queue) - 1]), "a join is not at the end of the queue"
+        if joins:
+            is_leaving = self.current is not None and type(self.current.broadcast) is Unsubscription
+            assert is_leaving or leaves, "a join waits for no leave"
+        is_open = self.topic is not None and not self.topic.closing
+        assert self.wanted == (is_open or bool(joins)), "the topic is not what the application asked for last"
+        assert not self.pumping, "still starts broadcasts"
+        if self.current is not None:
+            task = self.current
+            assert task.parent == ROOT and not task.finished, (
+                "the broadcast under way is not an own one in progress"
+            )
+        if self.topic is not None:
+            self.topic.check()
+
+    def is_idle(self) -> bool:
+        return not (self.wanted or self.queue or self.current or self.topic)
