@@ -37,6 +37,7 @@ FEATURES: Mapping[str, str] = {
     "bursts": "several publications at once, which leave as a batch",
     "permuted": "what one input sends leaves in any order, on FIFO links too",
     "greetings": "a node that connects says which incarnation it is",
+    "digests": "copies leave their recipients to the receiver's view, however few they are",
     "held": "publications wait for a release and leave together, as at the end of a turn of the runtime",
     "large": f"more than {NODES_USUAL_MAX} nodes",
     "long": f"{OPERATIONS_LONG[0]} to {OPERATIONS_LONG[1]} operations, all on one topic",
@@ -48,8 +49,10 @@ FAULTS: Mapping[str, str] = {
     "recover": "crashed nodes come back as a new incarnation",
     "suspect": "a node that lives is reported as crashed",
     "cut": "some nodes cannot reach others for a while, and take them for crashed",
+    "arrive": "some nodes come later, one by one or many at once, through seeds",
+    "depart": "nodes leave for good, and others may come under their ids",
 }
-"""Faults that the user allows by name."""
+"""Faults, and comings and goings of nodes, that the user allows by name."""
 
 AIMED: Mapping[str, tuple[str, frozenset[str]]] = {
     "relay-crash": ("a source and a node that had its copies crash together", frozenset({"crash"})),
@@ -118,6 +121,9 @@ _ODDS: Mapping[str, float] = {
     "boot-reports": 0.25,
     "reboots": 0.2,
     "suspect-all": 0.15,
+    "arrive": 0.25,
+    "digests": 0.4,
+    "depart": 0.25,
     "held": 0.35,
     "large": 0.004,
     "long": 0.01,
@@ -135,6 +141,9 @@ _DRAWN_APART = frozenset(
         "boot-reports",
         "reboots",
         "suspect-all",
+        "arrive",
+        "digests",
+        "depart",
         "held",
         "large",
         "long",
@@ -166,6 +175,8 @@ class Options:
 
     nodes: tuple[int, ...]
     """Identifiers of the nodes; positions of the cube that are not listed have no node."""
+    founders: tuple[int, ...]
+    """Those of them that are there from the start; the others come later."""
     fifo: bool
     """Links keep the order of messages."""
     slow_of_256: int
@@ -180,6 +191,8 @@ class Options:
     """What one input sends leaves in any order."""
     greetings: bool
     """A node is told of the earlier incarnations' end when another connects."""
+    digests: bool
+    """Copies leave the recipients out where they may."""
     held: bool
     """Some publications wait for a release."""
 
@@ -205,6 +218,8 @@ class Options:
     """Number of false suspicions at random moments."""
     cuts: int
     """Number of cuts of the network at random moments."""
+    departures: int
+    """Number of nodes that leave for good."""
     aimed: frozenset[str]
     """Names of the `AIMED` fault patterns in this schedule."""
 
@@ -225,8 +240,12 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
     gap = rng.choice((3, 15, 40, 40, 100, 400))
     operations = rng.randint(min(6, allowed.operations_max), allowed.operations_max)
     many = apart.randint(*OPERATIONS_LONG)
+    departures = apart.choice((1, 1, 2, 3))
+    nodes = _draw_nodes(rng, apart, allowed, absent="absent" in on, large="large" in on)
+    founders = tuple(sorted(apart.sample(nodes, apart.randint(1, len(nodes)))))
     return Options(
-        nodes=_draw_nodes(rng, apart, allowed, absent="absent" in on, large="large" in on),
+        nodes=nodes,
+        founders=founders if "arrive" in on else nodes,
         fifo="unordered" not in on,
         slow_of_256=slow_of_256 if "heavy-tail" in on else 0,
         reactive=reactive if "reactive" in on else 0.0,
@@ -244,8 +263,10 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
         suspicions=suspicions if "suspect" in on else 0,
         permuted="permuted" in on,
         greetings="greetings" in on,
+        digests="digests" in on,
         held="held" in on,
         cuts=cuts if "cut" in on else 0,
+        departures=departures if "depart" in on else 0,
         aimed=frozenset(AIMED) & on,
     )
 

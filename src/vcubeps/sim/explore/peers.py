@@ -31,12 +31,15 @@ class PeerLike(Protocol):
     def members(self, topic: str) -> dict[int, int]: ...
     def footprint(self) -> dict[str, int]: ...
     def retained(self, topic: str) -> set[str]: ...
+    def greet(self, node: int) -> list[Output]: ...
+    @property
+    def present(self) -> Mapping[int, int]: ...
     def known_incarnation(self, node: int) -> int: ...
     def believes_dead(self, node: int) -> bool: ...
 
 
-PeerFactory = Callable[[int, tuple[int, ...], int], PeerLike]
-"""Makes the peer of a node, among these nodes, in this incarnation."""
+PeerFactory = Callable[..., PeerLike]
+"""Makes the peer of a node from what `Peer` takes."""
 
 
 class FaultFreePeer(PublishedPeer):
@@ -56,6 +59,13 @@ class FaultFreePeer(PublishedPeer):
 
     def suspect(self, node: int, incarnation: int) -> list[Output]:
         raise UsageError("the published algorithm knows no crashes: explore it without faults")
+
+    def greet(self, node: int) -> list[Output]:
+        raise UsageError("the published algorithm knows no newcomers: explore it without arrivals")
+
+    @property
+    def present(self) -> Mapping[int, int]:
+        return dict.fromkeys(self._nodes - {self.node}, 0)
 
     def known_incarnation(self, node: int) -> int:
         return 0
@@ -84,19 +94,11 @@ class CheckedPeer(Peer):
         return outputs
 
 
-def _checked(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
-    return CheckedPeer(node, nodes, incarnation=incarnation, listed_max=0)
-
-
-def _amended(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
-    return Peer(node, nodes, incarnation=incarnation)
-
-
-def _published(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
+def _published(node: int, nodes: tuple[int, ...], **_: object) -> PeerLike:
     return FaultFreePeer(node, nodes)
 
 
-ALGORITHMS: Mapping[str, PeerFactory] = {"amended": _amended, "checked": _checked, "published": _published}
+ALGORITHMS: Mapping[str, PeerFactory] = {"amended": Peer, "checked": CheckedPeer, "published": _published}
 """Name of an algorithm → how to make its peers."""
 
 FAULT_FREE = frozenset({"published"})

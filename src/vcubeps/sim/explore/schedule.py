@@ -29,8 +29,8 @@ class Operation(NamedTuple):
 
     time: int
     kind: str
-    """subscribe, unsubscribe, publish, crash, crash-relay, crash-silenced, recover, recover-any, reboot, suspect,
-    report-stale or cut."""
+    """subscribe, unsubscribe, publish, arrive, depart, crash, crash-relay, crash-silenced, recover, recover-any,
+    reboot, suspect, report-stale or cut."""
     node: int
     topic: str = ""
     """cut: who is kept apart, as `severed` reads them."""
@@ -50,6 +50,10 @@ class Operation(NamedTuple):
                 what = f"publish {self.topic}" + (f" ×{self.other}" if self.other > 1 else "")
             case "suspect":
                 what = f"suspect {self.other}"
+            case "arrive":
+                what = "comes through seeds"
+            case "depart":
+                what = "leaves for good"
             case "report-stale":
                 what = f"is told that the previous incarnation of {self.other} crashed"
             case "cut":
@@ -85,6 +89,7 @@ def draw_operations(seed: int, options: Options) -> list[Operation]:
     draw.initial_subscriptions()
     draw.random_operations()
     draw.random_faults()
+    draw.arrivals_and_departures()
     for name in sorted(options.aimed):
         draw.aimed_fault(name)
     if draw.has_faults:
@@ -105,7 +110,9 @@ class _Draw:
         self.operations: list[Operation] = []
         self.begin = 0
         self.end = 0
-        self.has_faults = bool(options.crashes or options.suspicions or options.cuts or options.aimed)
+        self.has_faults = bool(
+            options.crashes or options.suspicions or options.cuts or options.departures or options.aimed
+        )
 
     def initial_subscriptions(self) -> None:
         """Members from the beginning subscribe one after the other, so far apart that nothing overlaps."""
@@ -114,10 +121,11 @@ class _Draw:
         for topic in self.topics:
             # A join from an empty topic is a sharp case of its own, but only if there are joins.
             least = 0 if self.options.joins else 2
-            most = len(self.nodes)
+            most = len(self.options.founders)
+            least = min(least, most)
             everybody = self.rng.random() < (0.6 if self.has_faults else 0.3)
             count = most if everybody else self.rng.randint(least, most)
-            for node in self.rng.sample(self.nodes, count):
+            for node in self.rng.sample(self.options.founders, count):
                 self._add(self.begin, "subscribe", node, topic)
                 self.members[topic].add(node)
                 self.begin += round_trip + 1
@@ -149,6 +157,25 @@ class _Draw:
                 self._suspect(time + self.rng.randint(0, 100), self._other_than(target), target)
         for _ in range(self.options.cuts):
             self._cut(self._moment())
+
+    def arrivals_and_departures(self) -> None:
+        """Newcomers come singly or in a burst; of those who leave for good, the id may be used again."""
+        newcomers = [node for node in self.nodes if node not in self.options.founders]
+        together = self._moment() if self.rng.random() < 0.5 else None
+        for node in newcomers:
+            self._arrive(self._moment() if together is None else together + self.rng.randint(0, 50), node)
+        for _ in range(self.options.departures):
+            time, node = self._moment(), self.rng.choice(self.nodes)
+            self._add(time, "depart", node)
+            if self.rng.random() < 0.6:
+                self._arrive(time + self.rng.choice((1, 10, 50)) * USUAL_DELAY, node)
+
+    def _arrive(self, time: int, node: int) -> None:
+        self._add(time, "arrive", node)
+        for _ in range(self.rng.choice((0, 1, 2))):
+            # It is up some round trips later.
+            asked = time + self.rng.randint(2, 30) * USUAL_DELAY
+            self._add(asked, "subscribe", node, self.rng.choice(self.topics))
 
     def aimed_fault(self, name: str) -> None:
         patterns: Mapping[str, Callable[[int], None]] = {

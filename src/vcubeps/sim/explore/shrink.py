@@ -65,6 +65,7 @@ class _Shrink:
             lambda options: replace(options, permuted=False),
             lambda options: replace(options, greetings=False),
             lambda options: replace(options, held=False),
+            lambda options: replace(options, digests=False),
         )
         shrunk = False
         for simplify in simpler:
@@ -107,7 +108,9 @@ class _Shrink:
         for node in self._idle_nodes():
             options = self.best.options
             nodes = tuple(other for other in options.nodes if other != node)
-            if len(nodes) > 1 and self._try(replace(options, nodes=nodes), self.best.operations):
+            founders = tuple(other for other in options.founders if other != node)
+            shrunken = replace(options, nodes=nodes, founders=founders)
+            if len(nodes) > 1 and founders and self._try(shrunken, self.best.operations):
                 shrunk = True
         return shrunk
 

@@ -16,12 +16,13 @@ from random import Random
 from typing import Any, NoReturn, TypeAlias
 
 from vcubeps.mixing import mix
-from vcubeps.protocol.outputs import Deliver, Output, Restarted, Send, Up
+from vcubeps.protocol.outputs import Arrived, Deliver, Output, Restarted, Send, Up
+from vcubeps.sim.explore.arrivals import Arrivals
 from vcubeps.sim.explore.checkers import Monitor
 from vcubeps.sim.explore.detector import Detector, Lives
 from vcubeps.sim.explore.links import Links, Waiting
 from vcubeps.sim.explore.options import Options
-from vcubeps.sim.explore.peers import PeerFactory
+from vcubeps.sim.explore.peers import PeerFactory, PeerLike
 from vcubeps.sim.explore.schedule import USUAL_DELAY, Operation, severed
 from vcubeps.sim.explore.trace import Trace
 
@@ -69,7 +70,6 @@ class World:
         self.monitor = Monitor()
         self._seed = seed
         self._options = options
-        self._make_peer = make_peer
         self._trace = trace
         nodes = options.nodes
         lives = Lives(dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0))
@@ -88,6 +88,9 @@ class World:
         self._published = dict.fromkeys(nodes, 0)
         self._links = Links(seed, options)
         self._detector = Detector(seed, options, lives, self._links, self._after, self._report)
+        if options.digests:
+            make_peer = partial(make_peer, listed_max=0)
+        self._arrivals = Arrivals(seed, options, lives, make_peer, self._after, self._greet)
         self._answer_below = int(options.reactive / (len(nodes) - 1) * (1 << 16))
         self._number = len(operations)
         self._heap: list[Event] = [
@@ -97,6 +100,7 @@ class World:
         heapify(self._heap)
         self._handlers = self.monitor.outputs
         self._handlers.setdefault(Restarted, []).append(self._on_restarted)
+        self._handlers.setdefault(Arrived, []).append(self._on_arrived)
         if options.resubscribe:
             self._handlers.setdefault(Up, []).append(self._on_up)
         if "relay-crash" in options.aimed:
@@ -106,8 +110,8 @@ class World:
 
     def run(self) -> None:
         try:
-            for node in self._options.nodes:
-                self._boot(node)
+            for node in self._options.founders:
+                self._boot(node, self._arrivals.founder(node))
             self._run_events()
         except PeerFailed:
             return
@@ -212,6 +216,10 @@ class World:
                 return lambda: self._unsubscribe(node, topic)
             case "publish":
                 return lambda: self._publish(node, topic, other, 0)
+            case "arrive":
+                return lambda: self._arrive(node)
+            case "depart":
+                return lambda: self._crash(node)
             case "crash":
                 return lambda: self._crash(node)
             case "crash-relay":
@@ -288,7 +296,8 @@ class World:
     # Faults.
 
     def _crash(self, node: int, loss_of_256: int | None = None) -> None:
-        if len(self.live_peers) > 1:
+        # Somebody must be left whom others can ask.
+        if any(peer.is_up for other, peer in self.live_peers.items() if other != node):
             self._end(node, loss_of_256)
 
     def _reboot(self, node: int) -> None:
@@ -351,17 +360,35 @@ class World:
             return
         del self._down[node]
         self._incarnation[node] += 1
-        self._boot(node)
+        self._boot(node, self._arrivals.returned(node))
 
-    def _boot(self, node: int) -> None:
-        incarnation = self._incarnation[node]
-        peer = self.live_peers[node] = self._make_peer(node, self._options.nodes, incarnation)
-        self._input(node, f"start as incarnation {incarnation}", peer.start)
+    def _boot(self, node: int, peer: PeerLike) -> None:
+        self.live_peers[node] = peer
+        self._arrivals.started(node, peer.incarnation)
+        self._input(node, f"start as incarnation {peer.incarnation}", peer.start)
         self._detector.started(node)
+
+    def _arrive(self, node: int) -> None:
+        """A node comes that has not been there, or another one under the id of one that has left."""
+        if node in self.live_peers or (peer := self._arrivals.newcomer(node)) is None:
+            return
+        self.live_peers[node] = peer
+        self._wishes[node].clear()
+        self._arrivals.started(node, peer.incarnation)
+        self._input(node, f"come as a newcomer, incarnation {peer.incarnation}", peer.start)
+
+    def _greet(self, node: int, other: int) -> None:
+        peer = self.live_peers[node]
+        self._input(node, f"ask node {other} too", peer.greet, other)
+
+    def _on_arrived(self, time: int, node: int, incarnation: int, output: Arrived) -> None:
+        self._arrivals.met(node, output.node)
+        self._detector.met(node, output.node, output.incarnation)
 
     def _on_restarted(self, time: int, node: int, incarnation: int, output: Restarted) -> None:
         # It comes last of the handlers: the others are about the incarnation that ended.
         self._incarnation[node] = output.incarnation
+        self._arrivals.started(node, output.incarnation)
         self._detector.started(node)
 
     def _on_up(self, time: int, node: int, incarnation: int, output: Up) -> None:
