@@ -111,10 +111,9 @@ class Detector:
                 return
             peer = self._lives.peers.get(observer)
             if peer is not None:
-                known = peer.known_incarnation(node)
-                newest = max(0, known, self._greeting.get((observer, node), 0))
-                if newest > known or not peer.believes_dead(node):
-                    self._suspect(observer, node, newest)
+                known, greeted = peer.known_incarnation(node), self._greeting.get((observer, node), -1)
+                if greeted > known or not peer.believes_dead(node):
+                    self._suspect(observer, node, max(0, known, greeted))
             self._report_unreachable(observer, node, cut, times + 1)
 
         self._after(1 + chance % self._options.detector_delay, report)
