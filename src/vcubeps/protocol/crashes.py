@@ -229,6 +229,8 @@ class Crashes:
 
     def _drop(self, node: int) -> None:
         """What was kept of an incarnation of `node` that is no more."""
+        if self._reported is not None and self._reported[0] == node:
+            self._reported = None
         for kept in (
             self._ahead, self._asked_by, self._expected, self._final_at, self._flushed, self._inquired, self._sequence,
         ):  # fmt: skip
