@@ -52,7 +52,7 @@ class Worker:
     """All that one node keeps of one topic name.
 
     Invariants: `wanted` is what the application asked for last; a join in `queue` stands at its
-    end and behind a leave that is queued or under way.
+    end, behind a leave that is queued or under way unless the node is isolated and the leave has ended.
     """
 
     __slots__ = ("current", "gone", "knowledge", "pumping", "queue", "sent_twice", "topic", "wanted")
@@ -79,7 +79,7 @@ class Worker:
         assert joins in ([], [len(self.queue) - 1]), "a join is not at the end of the queue"
         if joins:
             is_leaving = self.current is not None and type(self.current.broadcast) is Unsubscription
-            assert is_leaving or leaves, "a join waits for no leave"
+            assert is_leaving or leaves or self.topic is None, "a join waits for no leave"
         is_open = self.topic is not None and not self.topic.closing
         assert self.wanted == (is_open or bool(joins)), "the topic is not what the application asked for last"
         assert not self.pumping, "still starts broadcasts"
@@ -149,6 +149,9 @@ class Broadcasts:
         worker.wanted = False
         if worker.queue and type(worker.queue[-1]) is _Join:
             worker.queue.pop()
+            if worker.topic is None:
+                # The leave before it has ended, and the join could not start because this node is isolated.
+                self._is_left(worker, name)
             return
         assert worker.topic is not None
         self._release(worker.topic.close())
@@ -311,6 +314,9 @@ class Broadcasts:
             worker.gone = counter
             worker.sent_twice = False
         worker.topic = None
+        self._is_left(worker, name)
+
+    def _is_left(self, worker: Worker, name: str) -> None:
         self._local.emit(Unsubscribed(name))
         if worker.is_idle() and not worker.knowledge and not worker.gone:
             del self.workers[name]
