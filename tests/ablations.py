@@ -58,6 +58,7 @@ from vcubeps.protocol.outputs import Deliver, Output, Send, Unsubscribed
 from vcubeps.protocol.peer import Peer
 from vcubeps.protocol.topic import Phase, Topic
 from vcubeps.sim.explore import Allowed, run_schedule, schedule_seed
+from vcubeps.sim.explore.probes import Greeting, Probes
 
 Patch = pytest.MonkeyPatch
 
@@ -112,6 +113,9 @@ def ablation(
 
 def only(options: str, nodes_min: int = 4, nodes_max: int = 4, operations_max: int = 40) -> Allowed:
     return Allowed(nodes_min, nodes_max, only=frozenset(options.split()), operations_max=operations_max)
+
+
+VOTING = only("voters joins unordered heavy-tail reactive cut", 3, 6, 10)
 
 
 def checkers(names: str) -> frozenset[str]:
@@ -836,6 +840,95 @@ def stamps_are_not_compared(patch: Patch) -> None:
 )
 def acknowledgements_have_no_clock(patch: Patch) -> None:
     _edit_acknowledgements(patch, lambda node, broadcast, ack: replace(ack, clock=0))
+
+
+# 12: voters decide
+
+
+@ablation(
+    "12: a crash becomes final only where those who are not dead are a quorum of the voters",
+    Search(VOTING, checkers("quorum split"), 0, 0),
+)
+def crashes_become_final_without_a_quorum(patch: Patch) -> None:
+    try_final = Crashes.try_final
+
+    def anywhere(self: Crashes) -> None:
+        voters, self._local.voters = self._local.voters, None
+        try:
+            try_final(self)
+        finally:
+            self._local.voters = voters
+
+    patch.setattr(Crashes, "try_final", anywhere)
+
+
+@ablation(
+    "12: a node that boots goes up only if those who are not dead are a quorum of the voters",
+    Search(VOTING, checkers("quorum"), 0, 0),
+)
+def nodes_go_up_without_a_quorum(patch: Patch) -> None:
+    has_quorum, try_final = LocalNode.has_quorum, Crashes.try_final
+
+    def gated(self: Crashes) -> None:
+        patched, LocalNode.has_quorum = LocalNode.has_quorum, has_quorum
+        try:
+            try_final(self)
+        finally:
+            LocalNode.has_quorum = patched
+
+    patch.setattr(LocalNode, "has_quorum", lambda self: True)
+    patch.setattr(Crashes, "try_final", gated)
+
+
+@ablation(
+    "12: a publication is acknowledged only when all known crashes are final",
+    Search(VOTING, checkers("acknowledged"), 0, 0),
+)
+def acknowledgements_do_not_wait_for_finality(patch: Patch) -> None:
+    waits = Broadcasts._waits_for_finality
+
+    def only_joins(self: Broadcasts, task: Task) -> bool:
+        return isinstance(task.broadcast, Subscription) and waits(self, task)
+
+    patch.setattr(Broadcasts, "_waits_for_finality", only_joins)
+
+
+@ablation("12: an isolated node accepts and starts nothing", Search(VOTING, checkers("declared_dead"), 0, 0))
+def isolated_nodes_go_on(patch: Patch) -> None:
+    patch.setattr(Probes, "_tell", lambda self, node, isolated: None)
+
+
+@ablation(
+    "12: whether a node is isolated is judged when it matters, not when it was probed last",
+    Search(VOTING, checkers("declared_dead"), 0, 0),
+)
+def isolation_is_judged_at_changes_only(patch: Patch) -> None:
+    judge = Probes.judge
+
+    def late(self: Probes, node: int) -> None:
+        if not self._judged_until[node]:
+            judge(self, node)
+
+    patch.setattr(Probes, "judge", late)
+
+
+@ablation("12: an isolated node suspects nobody", Search(VOTING, checkers("winner"), 0, 0))
+def isolated_nodes_suspect(patch: Patch) -> None:
+    patch.setattr(Probes, "may_suspect", lambda self, node: True)
+
+
+@ablation(
+    "12: a greeting says that the receiver is held dead, before anything else arrives",
+    Search(VOTING, checkers("declared_dead"), 0, 0),
+)
+def fences_do_not_come_first(patch: Patch) -> None:
+    greet = Probes._greet
+
+    def silent(self: Probes, node: int, sender: int, greeting: Greeting) -> None:
+        greet(self, node, sender, greeting._replace(dead=-1))
+
+    patch.setattr(Probes, "_greet", silent)
+    patch.setattr(Probes, "_refuses", lambda self, node, asker: False)
 
 
 # Measuring

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.outputs import Output
 from vcubeps.protocol.peer import Peer
 from vcubeps.sim.published import PublishedPeer
+
+
+class Standing(NamedTuple):
+    """Whom a node holds dead, and whom not."""
+
+    dead: dict[int, int]
+    """Node → newest incarnation of it that has been declared crashed."""
+    final: dict[int, int]
+    """The same, of the crashes that are final."""
+    living: frozenset[int]
+    """Nodes, itself included, that it deals with as incarnations that are not dead."""
+    survivors: frozenset[int]
+    """The same, of those whose crash is not final; those that it has just let in are among them."""
 
 
 class PeerLike(Protocol):
@@ -25,6 +38,7 @@ class PeerLike(Protocol):
     def release(self, topic: str) -> list[Output]: ...
     def receive(self, sender: int, message: object) -> list[Output]: ...
     def suspect(self, node: int, incarnation: int) -> list[Output]: ...
+    def isolate(self, isolated: bool) -> list[Output]: ...
     def can_subscribe(self, topic: str) -> bool: ...
     def can_unsubscribe(self, topic: str) -> bool: ...
     def can_publish(self, topic: str) -> bool: ...
@@ -33,10 +47,13 @@ class PeerLike(Protocol):
     def retained(self, topic: str) -> set[str]: ...
     def known_incarnation(self, node: int) -> int: ...
     def believes_dead(self, node: int) -> bool: ...
+    def dead_incarnation(self, node: int) -> int: ...
+    def standing(self) -> Standing: ...
+    def standing_mark(self) -> tuple[object, object]: ...
 
 
-PeerFactory = Callable[[int, tuple[int, ...], int], PeerLike]
-"""Makes the peer of a node, among these nodes, in this incarnation."""
+PeerFactory = Callable[[int, tuple[int, ...], int, tuple[int, ...] | None], PeerLike]
+"""Makes the peer of a node, among these nodes, in this incarnation, with these voters."""
 
 
 class FaultFreePeer(PublishedPeer):
@@ -57,11 +74,23 @@ class FaultFreePeer(PublishedPeer):
     def suspect(self, node: int, incarnation: int) -> list[Output]:
         raise UsageError("the published algorithm knows no crashes: explore it without faults")
 
+    def isolate(self, isolated: bool) -> list[Output]:
+        raise UsageError("the published algorithm knows no voters: explore it without faults")
+
     def known_incarnation(self, node: int) -> int:
         return 0
 
     def believes_dead(self, node: int) -> bool:
         return False
+
+    def dead_incarnation(self, node: int) -> int:
+        return -1
+
+    def standing(self) -> Standing:
+        return Standing({}, {}, frozenset(), frozenset())
+
+    def standing_mark(self) -> tuple[object, object]:
+        return None, None
 
     def can_subscribe(self, topic: str) -> bool:
         return not self.members(topic)
@@ -73,7 +102,32 @@ class FaultFreePeer(PublishedPeer):
         return bool(self.members(topic))
 
 
-class CheckedPeer(Peer):
+class WatchedPeer(Peer):
+    """A peer that lets the world see whom it holds dead."""
+
+    __slots__ = ()
+
+    def dead_incarnation(self, node: int) -> int:
+        """Newest incarnation of `node` that is dead here; −1 if there is none."""
+        return self._local.dead.get(node, -1)
+
+    def standing(self) -> Standing:
+        local = self._local
+        return Standing(
+            dict(local.dead),
+            dict(local.final),
+            frozenset(node for node in local.nodes if not local.is_dead(node)),
+            frozenset(
+                node for node in local.nodes if local.final.get(node, -1) < local.known_incarnation(node)
+            ),
+        )
+
+    def standing_mark(self) -> tuple[object, object]:
+        """Others than before, if a crash has been declared or become final since."""
+        return self._local.fresh, self._local.final
+
+
+class CheckedPeer(WatchedPeer):
     """A peer that checks after every input whether the invariants of its parts hold."""
 
     __slots__ = ()
@@ -83,15 +137,17 @@ class CheckedPeer(Peer):
         return super()._take_outputs()
 
 
-def _checked(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
-    return CheckedPeer(node, nodes, incarnation=incarnation)
+def _checked(node: int, nodes: tuple[int, ...], incarnation: int, voters: tuple[int, ...] | None) -> PeerLike:
+    return CheckedPeer(node, nodes, incarnation=incarnation, voters=voters)
 
 
-def _amended(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
-    return Peer(node, nodes, incarnation=incarnation)
+def _amended(node: int, nodes: tuple[int, ...], incarnation: int, voters: tuple[int, ...] | None) -> PeerLike:
+    return WatchedPeer(node, nodes, incarnation=incarnation, voters=voters)
 
 
-def _published(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
+def _published(
+    node: int, nodes: tuple[int, ...], incarnation: int, voters: tuple[int, ...] | None
+) -> PeerLike:
     return FaultFreePeer(node, nodes)
 
 

@@ -7,7 +7,7 @@ sets of them cost one machine operation to join or intersect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from vcubeps.protocol.messages import Item
@@ -43,6 +43,19 @@ class PeerAtEnd(Protocol):
     def believes_dead(self, node: int) -> bool: ...
 
 
+class StandingLike(Protocol):
+    """Whom a node holds dead, as `vcubeps.sim.explore.peers.Standing`."""
+
+    @property
+    def dead(self) -> dict[int, int]: ...
+    @property
+    def final(self) -> dict[int, int]: ...
+    @property
+    def living(self) -> frozenset[int]: ...
+    @property
+    def survivors(self) -> frozenset[int]: ...
+
+
 class WorldAtEnd(Protocol):
     """The world when nothing moves any more."""
 
@@ -50,6 +63,8 @@ class WorldAtEnd(Protocol):
     def time(self) -> int: ...
     @property
     def live_peers(self) -> Mapping[int, PeerAtEnd]: ...
+    @property
+    def isolated(self) -> Collection[int]: ...
 
 
 class Publication:
@@ -104,7 +119,15 @@ class TopicFacts:
 class Ledger:
     """Facts about the whole schedule, kept once for all checkers."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, voters: tuple[int, ...] = (), contact: int = 0, winners: frozenset[int] = frozenset()
+    ) -> None:
+        self.voters = voters
+        """Who decides when the network is cut; empty: nobody does."""
+        self.contact = contact
+        """Ticks that an answered probe counts as contact."""
+        self.winners = winners
+        """Nodes that no cut makes start again."""
         self.topics: dict[str, TopicFacts] = {}
         self.dead: set[tuple[int, int]] = set()
         """(node, incarnation) that crashed or was forced to restart."""
@@ -148,7 +171,8 @@ OutputHandlers = dict[type[Output], Callable[[int, int, int, Any], None]]
 
 InputHandlers = dict[str, Callable[..., None]]
 """Name of input → handler(time, node, incarnation, …): subscribe(topic), unsubscribe(topic),
-publish(topic, payload), crash(), error(exception)."""
+publish(topic, payload), crash(), error(exception), and where voters decide standing(StandingLike), whenever a node
+has declared a crash, made one final or gone up, before the outputs of the input that made it do so."""
 
 
 class Checker:
