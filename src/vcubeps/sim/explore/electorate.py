@@ -5,10 +5,12 @@ It also tells the checkers whom each node holds dead, after every input that cha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from typing import Any, Protocol
 
-from vcubeps.protocol.outputs import Output, Up
+from vcubeps.protocol.messages import Flush
+from vcubeps.protocol.outputs import Output, Send, Up
 from vcubeps.sim.explore.checkers import Monitor
 from vcubeps.sim.explore.detector import Lives
 from vcubeps.sim.explore.probes import ROUND_TRIP, Driver, Probes
@@ -94,20 +96,20 @@ class Electorate:
         self._changed(lambda: self.probes.started(node))
         self.noted(node, ())
 
-    def noted(self, node: int, outputs: list[Output] | tuple[()]) -> None:
+    def noted(self, node: int, outputs: Sequence[Output]) -> None:
         """`node` has had an input: tell the probes and the checkers whom it holds dead, if that has changed."""
         peer = self._lives.peers[node]
         incarnation = self._lives.incarnation[node]
         if peer.incarnation != incarnation:
             return  # it starts again, and these outputs are still the old incarnation's
         mark, last = peer.standing_mark(), self._marks.get(node)
-        if last is not None and mark[0] is last[0] and mark[1] is last[1]:
-            if not any(type(output) is Up for output in outputs):
-                return
-        else:
+        if last is None or mark[0] is not last[0] or mark[1] is not last[1]:
             self._marks[node] = mark
             self.probes.noted(node)
-        self._monitor.on_input("standing", self._world.time, node, incarnation, peer.standing())
+            self._monitor.on_input("standing", self._world.time, node, incarnation, peer.standing())
+        if any(type(output) is Up for output in outputs):
+            living = _flushed_before_up(outputs) | {node}
+            self._monitor.on_input("up", self._world.time, node, incarnation, living)
 
     # -- rest ------------------------------------------------------------------------------------
 
@@ -121,3 +123,12 @@ class Electorate:
                 self._voting.suspicion + ROUND_TRIP,
                 lambda x=node: self.probes.check(x),  # type: ignore[misc]
             )
+
+
+def _flushed_before_up(outputs: Iterable[Output]) -> frozenset[int]:
+    """The others that were not dead when a node went up: it flushed to each of them. Afterwards the same input may
+    have told it of crashes."""
+    before = takewhile(lambda output: type(output) is not Up, outputs)
+    return frozenset(
+        output.destination for output in before if type(output) is Send and type(output.message) is Flush
+    )

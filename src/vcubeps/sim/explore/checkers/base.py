@@ -171,8 +171,9 @@ OutputHandlers = dict[type[Output], Callable[[int, int, int, Any], None]]
 
 InputHandlers = dict[str, Callable[..., None]]
 """Name of input → handler(time, node, incarnation, …): subscribe(topic), unsubscribe(topic),
-publish(topic, payload), crash(), error(exception), and where voters decide standing(StandingLike), whenever a node
-has declared a crash, made one final or gone up, before the outputs of the input that made it do so."""
+publish(topic, payload), crash(), error(exception). Where voters decide, before the outputs of an input:
+standing(StandingLike) whenever the node has declared a crash or made one final, up(nodes not dead there) when it has
+gone up."""
 
 
 class Checker:

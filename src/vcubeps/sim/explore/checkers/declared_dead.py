@@ -2,9 +2,9 @@
 
 Nobody can stop a node that has not been told: a topic may have no member but itself, and then its publication is
 acknowledged as soon as it is made. What stops it is isolation. The voters that have declared it dead refuse it from
-then on, and every quorum has one of them: its contact with a quorum ends within `Voting.contact`. So a publication that it
-starts later than that is never acknowledged, and a subscription that it asks for later never in effect, as long as an
-incarnation lives at which its crash is final.
+then on, and every quorum has one of them: its contact with a quorum ends within `Voting.contact`. So a publication
+that it starts later than that is never acknowledged, and a subscription that it asks for later never in effect, as long
+as an incarnation lives at which its crash is final.
 
 Within that time it may happen, and only if somebody has suspected a node that others were in contact with.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vcubeps.protocol.outputs import Restarted, Up
+from vcubeps.protocol.outputs import Restarted
 from vcubeps.sim.explore.checkers.base import Checker, InputHandlers, Ledger, OutputHandlers, StandingLike
 
 
@@ -15,10 +15,10 @@ class Quorum(Checker):
         self._standing: dict[int, StandingLike] = {}
 
     def outputs(self) -> OutputHandlers:
-        return {Up: self._on_up, Restarted: self._on_restarted}
+        return {Restarted: self._on_restarted}
 
     def inputs(self) -> InputHandlers:
-        return {"standing": self._on_standing, "crash": self._forget}
+        return {"standing": self._on_standing, "up": self._on_up, "crash": self._forget}
 
     def _on_standing(self, time: int, node: int, incarnation: int, standing: StandingLike) -> None:
         before = self._standing.get(node)
@@ -27,9 +27,8 @@ class Quorum(Checker):
             # One input may tell of further crashes after it has made some final.
             self._judge(time, node, "made crashes final", standing.survivors)
 
-    def _on_up(self, time: int, node: int, incarnation: int, output: Up) -> None:
-        if node in self._standing:
-            self._judge(time, node, "went up", self._standing[node].living)
+    def _on_up(self, time: int, node: int, incarnation: int, living: frozenset[int]) -> None:
+        self._judge(time, node, "went up", living)
 
     def _judge(self, time: int, node: int, what: str, living: frozenset[int]) -> None:
         voters = self.ledger.voters
