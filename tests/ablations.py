@@ -1,9 +1,10 @@
 """The rules of the protocol, each with a way to switch it off: what the explorer and its checkers are measured by.
 
 An ablation patches the classes of `vcubeps.protocol`, which know nothing of it, so that one rule no longer
-holds. A search that finds no violation says something only if it finds one then (`tests/sim/test_power.py`).
-Where random schedules meet the case less than once in some ten thousand, a directed trace shows what breaks
-(`tests/protocol/test_directed_traces.py`). Rules are numbered as the amendments in docs/internals/protocol.md.
+holds; those of a driver's rules patch the explorer's model of it. A search that finds no violation says something
+only if it finds one then (`tests/sim/test_power.py`). Where random schedules meet the case less than once in some
+ten thousand, a directed trace shows what breaks (`tests/protocol/test_directed_traces.py`). Rules are numbered as the
+amendments in docs/internals/protocol.md.
 
     .venv/bin/python tests/ablations.py NAME [SCHEDULES]
 
@@ -115,7 +116,7 @@ def only(options: str, nodes_min: int = 4, nodes_max: int = 4, operations_max: i
     return Allowed(nodes_min, nodes_max, only=frozenset(options.split()), operations_max=operations_max)
 
 
-VOTING = only("voters joins unordered heavy-tail reactive cut", 3, 6, 10)
+CUT_OFF = only("voters joins unordered heavy-tail reactive cut", 3, 6, 10)
 
 
 def checkers(names: str) -> frozenset[str]:
@@ -842,12 +843,18 @@ def acknowledgements_have_no_clock(patch: Patch) -> None:
     _edit_acknowledgements(patch, lambda node, broadcast, ack: replace(ack, clock=0))
 
 
-# 12: voters decide
+# Where voters decide: rules of the core, and of the driver, which is here the explorer's model of probes
 
 
 @ablation(
-    "12: a crash becomes final only where those who are not dead are a quorum of the voters",
-    Search(VOTING, checkers("quorum split"), 0, 0),
+    "voters: a crash becomes final only where those who are not dead are a quorum of the voters",
+    Search(
+        only("voters joins crash recover cut reboots cut-reboot", 2, 5, 10),
+        checkers("quorum acknowledged"),
+        3720,
+        1000,
+        first=300,
+    ),
 )
 def crashes_become_final_without_a_quorum(patch: Patch) -> None:
     try_final = Crashes.try_final
@@ -863,8 +870,8 @@ def crashes_become_final_without_a_quorum(patch: Patch) -> None:
 
 
 @ablation(
-    "12: a node that boots goes up only if those who are not dead are a quorum of the voters",
-    Search(VOTING, checkers("quorum"), 0, 0),
+    "voters: a node that boots goes up only if those who are not dead are a quorum of the voters",
+    Search(CUT_OFF, checkers("quorum"), 23, 3000),
 )
 def nodes_go_up_without_a_quorum(patch: Patch) -> None:
     has_quorum, try_final = LocalNode.has_quorum, Crashes.try_final
@@ -881,8 +888,8 @@ def nodes_go_up_without_a_quorum(patch: Patch) -> None:
 
 
 @ablation(
-    "12: a publication is acknowledged only when all known crashes are final",
-    Search(VOTING, checkers("acknowledged"), 0, 0),
+    "voters: a publication is acknowledged only when all known crashes are final",
+    Search(CUT_OFF, checkers("split"), 80, 3000),
 )
 def acknowledgements_do_not_wait_for_finality(patch: Patch) -> None:
     waits = Broadcasts._waits_for_finality
@@ -893,14 +900,17 @@ def acknowledgements_do_not_wait_for_finality(patch: Patch) -> None:
     patch.setattr(Broadcasts, "_waits_for_finality", only_joins)
 
 
-@ablation("12: an isolated node accepts and starts nothing", Search(VOTING, checkers("declared_dead"), 0, 0))
+@ablation(
+    "voters: an isolated node accepts and starts nothing",
+    Search(CUT_OFF, checkers("acknowledged declared_dead"), 40, 3000, first=290),
+)
 def isolated_nodes_go_on(patch: Patch) -> None:
     patch.setattr(Probes, "_tell", lambda self, node, isolated: None)
 
 
 @ablation(
-    "12: whether a node is isolated is judged when it matters, not when it was probed last",
-    Search(VOTING, checkers("declared_dead"), 0, 0),
+    "voters: whether a node is isolated is judged when it matters, not when it was probed last",
+    Search(CUT_OFF, checkers("winner"), 23, 3000, first=1515),
 )
 def isolation_is_judged_at_changes_only(patch: Patch) -> None:
     judge = Probes.judge
@@ -912,14 +922,23 @@ def isolation_is_judged_at_changes_only(patch: Patch) -> None:
     patch.setattr(Probes, "judge", late)
 
 
-@ablation("12: an isolated node suspects nobody", Search(VOTING, checkers("winner"), 0, 0))
+@ablation(
+    "voters: an isolated node suspects nobody",
+    Search(CUT_OFF, checkers("winner"), 80, 3000, first=160),
+)
 def isolated_nodes_suspect(patch: Patch) -> None:
     patch.setattr(Probes, "may_suspect", lambda self, node: True)
 
 
 @ablation(
-    "12: a greeting says that the receiver is held dead, before anything else arrives",
-    Search(VOTING, checkers("declared_dead"), 0, 0),
+    "voters: a greeting says that the receiver is held dead, before anything else arrives",
+    Search(
+        only("voters joins topics unordered heavy-tail suspect suspect-all cut", 2, 5, 10),
+        checkers("declared_dead"),
+        3.3,
+        3000,
+        first=350,
+    ),
 )
 def fences_do_not_come_first(patch: Patch) -> None:
     greet = Probes._greet

@@ -3,9 +3,9 @@
 It holds whether or not the source lives on, and under suspicion too: whoever has not received a publication when it is
 acknowledged has been declared dead by a quorum, and so has to start again.
 
-Nothing is asked of a member that had given up the source before: where its crash is final, nothing of it is taken in
-any more. Its publications may still be acknowledged for a while by others who were declared dead like itself;
-`declared_dead` says for how long.
+Nothing is asked of a member that had just given up the source: where its crash is final, nothing of it is taken in
+any more. Its publications may still be acknowledged for a while, by others who were declared dead like itself;
+`declared_dead` says for how long, and why.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from vcubeps.sim.explore.checkers.base import (
     OutputHandlers,
     StandingLike,
     WorldAtEnd,
+    note_final,
 )
 
 
 class AcknowledgedArrives(Checker):
     name = "acknowledged"
-    promise = "what was acknowledged is delivered by every member that stays and had not given up its source"
+    promise = (
+        "what was acknowledged is delivered by every member that stays and had not just given up its source"
+    )
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(ledger)
         self._acknowledged: dict[tuple[int, int, str], int] = {}
         """(node, incarnation, topic) → counter of its last publication that was acknowledged."""
-        self._final: dict[int, dict[int, int]] = {}
-        """Node → whose crashes are final there."""
+        self._final: dict[int, dict[int, tuple[int, int]]] = {}
+        """Node → node → newest incarnation whose crash is final there, and since when."""
         self._given_up: dict[tuple[int, int], int] = {}
-        """Publication ⟨source, counter⟩ → bits of the nodes that had given up its source when it was started."""
+        """Publication ⟨source, counter⟩ → bits of the nodes that had just given up its source when it was started."""
 
     def outputs(self) -> OutputHandlers:
         if not self.ledger.voters:
@@ -47,12 +50,14 @@ class AcknowledgedArrives(Checker):
         return {"standing": self._on_standing, "crash": self._forget}
 
     def _on_standing(self, time: int, node: int, incarnation: int, standing: StandingLike) -> None:
-        self._final[node] = standing.final
+        note_final(self._final.setdefault(node, {}), time, standing.final)
 
     def _on_started(self, time: int, node: int, incarnation: int, output: Started) -> None:
-        without = sum(
-            1 << other for other, final in self._final.items() if final.get(node, -1) >= incarnation
-        )
+        without = 0
+        for other, final in self._final.items():
+            newest, since = final.get(node, (-1, 0))
+            if newest >= incarnation and time <= since + self.ledger.contact:
+                without |= 1 << other
         if without:
             self._given_up.update({(node, counter): without for counter, _ in output.items})
 

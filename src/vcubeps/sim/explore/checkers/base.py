@@ -203,6 +203,13 @@ class Checker:
             self.violations.append(Violation(self.name, time, node, text))
 
 
+def note_final(since: dict[int, tuple[int, int]], time: int, final: Mapping[int, int]) -> None:
+    """Keep when the crash of the newest incarnation of each node became final: node → (incarnation, time)."""
+    for node, newest in final.items():
+        if newest > since.get(node, (-1, 0))[0]:
+            since[node] = newest, time
+
+
 def bits(mask: int) -> list[int]:
     """The positions of the ones, ascending."""
     found = []

@@ -12,7 +12,14 @@ Within that time it may happen, and only if somebody has suspected a node that o
 from __future__ import annotations
 
 from vcubeps.protocol.outputs import Acknowledged, Restarted, Started, Subscribed
-from vcubeps.sim.explore.checkers.base import Checker, InputHandlers, Ledger, OutputHandlers, StandingLike
+from vcubeps.sim.explore.checkers.base import (
+    Checker,
+    InputHandlers,
+    Ledger,
+    OutputHandlers,
+    StandingLike,
+    note_final,
+)
 
 
 class DeclaredDead(Checker):
@@ -42,10 +49,7 @@ class DeclaredDead(Checker):
         return {"standing": self._on_standing, "subscribe": self._on_subscribe, "crash": self._forget}
 
     def _on_standing(self, time: int, node: int, incarnation: int, standing: StandingLike) -> None:
-        final = self._final.setdefault(node, {})
-        for other, newest in standing.final.items():
-            if newest > final.get(other, (-1, 0))[0]:
-                final[other] = newest, time
+        note_final(self._final.setdefault(node, {}), time, standing.final)
 
     def _is_late(self, time: int, node: int, incarnation: int) -> bool:
         return any(
