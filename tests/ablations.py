@@ -116,7 +116,7 @@ def only(options: str, nodes_min: int = 4, nodes_max: int = 4, operations_max: i
     return Allowed(nodes_min, nodes_max, only=frozenset(options.split()), operations_max=operations_max)
 
 
-CUT_OFF = only("voters joins unordered heavy-tail reactive cut", 3, 6, 10)
+CUT_OFF = only("voters joins unordered heavy-tail reactive", 3, 6, 10)
 
 
 def checkers(names: str) -> frozenset[str]:
@@ -871,7 +871,7 @@ def crashes_become_final_without_a_quorum(patch: Patch) -> None:
 
 @ablation(
     "voters: a node that boots goes up only if those who are not dead are a quorum of the voters",
-    Search(CUT_OFF, checkers("quorum"), 23, 3000),
+    Search(CUT_OFF, checkers("quorum"), 33.3, 3000, first=180),
 )
 def nodes_go_up_without_a_quorum(patch: Patch) -> None:
     has_quorum, try_final = LocalNode.has_quorum, Crashes.try_final
@@ -902,7 +902,13 @@ def acknowledgements_do_not_wait_for_finality(patch: Patch) -> None:
 
 @ablation(
     "voters: an isolated node accepts and starts nothing",
-    Search(CUT_OFF, checkers("acknowledged declared_dead"), 40, 3000, first=290),
+    Search(
+        only("voters joins unordered heavy-tail reactive cut", 3, 6, 10),
+        checkers("acknowledged declared_dead"),
+        40,
+        3000,
+        first=290,
+    ),
 )
 def isolated_nodes_go_on(patch: Patch) -> None:
     patch.setattr(Probes, "_tell", lambda self, node, isolated: None)
@@ -910,7 +916,7 @@ def isolated_nodes_go_on(patch: Patch) -> None:
 
 @ablation(
     "voters: whether a node is isolated is judged when it matters, not when it was probed last",
-    Search(CUT_OFF, checkers("winner"), 23, 3000, first=1515),
+    Search(CUT_OFF, checkers("winner"), 173, 3000),
 )
 def isolation_is_judged_at_changes_only(patch: Patch) -> None:
     judge = Probes.judge
@@ -924,7 +930,7 @@ def isolation_is_judged_at_changes_only(patch: Patch) -> None:
 
 @ablation(
     "voters: an isolated node suspects nobody",
-    Search(CUT_OFF, checkers("winner"), 80, 3000, first=160),
+    Search(CUT_OFF, checkers("winner"), 373, 3000),
 )
 def isolated_nodes_suspect(patch: Patch) -> None:
     patch.setattr(Probes, "may_suspect", lambda self, node: True)

@@ -221,6 +221,12 @@ class TestWinners:
     def test_nobody_if_a_node_blames_others_for_the_time_that_it_was_cut_off(self) -> None:
         assert winners(options(5, hasty=True), [cut("0 1 2|3 4")]) == frozenset()
 
+    def test_some_schedules_say_who_wins(self) -> None:
+        allowed = Allowed(nodes_max=6, only=frozenset({"voters", "joins"}))
+        drawn = [(seed, draw_options(seed, allowed)) for seed in range(200)]
+
+        assert sum(bool(winners(world, draw_operations(seed, world))) for seed, world in drawn) > 5
+
 
 class TestDraws:
     def test_all_nodes_are_voters_in_most_schedules_and_two_to_five_in_the_others(self) -> None:
