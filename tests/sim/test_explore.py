@@ -26,6 +26,7 @@ from vcubeps.sim.explore.options import (
     NODES_USUAL_MAX,
     OPERATIONS_LONG,
     OPTION_NAMES,
+    VOTING,
 )
 from vcubeps.sim.explore.shrink import shrink
 from vcubeps.sim.explore.trace import Trace
@@ -327,6 +328,9 @@ class TestCommand:
             (["--only", "chaos"], "--only: 'chaos' is unknown: choose among absent"),
             (["--only", "stale-up"], "add --faults crash,recover,suspect"),
             (["--only", "crash"], "add --faults crash"),
+            (["--always", "voters"], "--always voters needs faults that are not allowed: add --faults cut"),
+            (["--always", "chaos"], "--always: 'chaos' is unknown: choose among absent"),
+            (["--only", "joins", "--always", "leaves"], "give the options of both to --only"),
             (["--algorithm", "published", "--faults", "crash"], "leave --faults out"),
             (["--algorithm", "published", "--only", "crash"], "choose among absent"),
         ],
@@ -343,4 +347,4 @@ class TestCommand:
 
 
 def test_every_option_has_a_name_of_its_own() -> None:
-    assert len(OPTION_NAMES) == len({*FEATURES, *FAULTS, *AIMED})
+    assert len(OPTION_NAMES) == len({*FEATURES, *FAULTS, *AIMED, *VOTING})

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from vcubeps.mixing import mix
 from vcubeps.sim.explore.detector import Lives
+from vcubeps.sim.explore.operations import USUAL_DELAY
 from vcubeps.sim.explore.options import Options
 from vcubeps.sim.explore.peers import PeerFactory, PeerLike
-from vcubeps.sim.explore.schedule import USUAL_DELAY
 
 PATIENCE = 20 * USUAL_DELAY
 """After so many ticks a newcomer that is not up asks somebody else."""

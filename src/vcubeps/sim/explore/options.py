@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from vcubeps.mixing import mix
+from vcubeps.sim.explore.voting import Voting, draw_voting
 
 NODES_MIN = 2
 NODES_MAX = 64
@@ -91,7 +92,14 @@ AIMED: Mapping[str, tuple[str, frozenset[str]]] = {
 }
 """Fault patterns that random timing rarely hits, with the faults that each needs."""
 
-OPTION_NAMES: tuple[str, ...] = (*FEATURES, *FAULTS, *AIMED)
+VOTERS = "voters"
+
+VOTING: Mapping[str, tuple[str, frozenset[str]]] = {
+    VOTERS: ("a quorum of the nodes decides when the network is cut, in many shapes", frozenset({"cut"})),
+}
+"""Other rules of the world, with the faults that each needs."""
+
+OPTION_NAMES: tuple[str, ...] = (*FEATURES, *FAULTS, *AIMED, *VOTING)
 
 _ODDS: Mapping[str, float] = {
     "absent": 0.3,
@@ -127,6 +135,7 @@ _ODDS: Mapping[str, float] = {
     "held": 0.35,
     "large": 0.004,
     "long": 0.01,
+    VOTERS: 0.4,
 }
 """Probability of each option in one schedule."""
 
@@ -149,7 +158,8 @@ _DRAWN_APART = frozenset(
         "long",
     }
 )
-"""Options that came later. They are drawn apart, so that the schedules of earlier options are what they were."""
+"""Options that came later. They are drawn apart, so that the schedules of earlier options are what they were; those
+of `VOTING`, which came last, by a third generator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +174,8 @@ class Allowed:
     """Names of `FAULTS` that may happen; none: no node fails."""
     only: frozenset[str] | None = None
     """Names of the options that are on in every schedule, all others being off; None: draw them."""
+    always: frozenset[str] = frozenset()
+    """Names of the options that are on in every schedule, besides those that are drawn."""
     operations_max: int = 40
     """Most operations of a schedule that is not `long`, besides the subscriptions before it begins and the aimed
     faults."""
@@ -223,12 +235,15 @@ class Options:
     aimed: frozenset[str]
     """Names of the `AIMED` fault patterns in this schedule."""
 
+    voting: Voting | None
+    """Who decides when the network is cut, and how it is cut; None: everybody goes on."""
+
 
 def draw_options(seed: int, allowed: Allowed) -> Options:
     """The options of schedule `seed`; every draw is made whether it is used or not, so that
     allowing one option more leaves the others as they were."""
     rng, apart = Random(seed), Random(mix(seed, 11))
-    on = _draw_switches(rng, apart, allowed)
+    on = _draw_switches(rng, apart, Random(mix(seed, 15)), allowed)
     cuts = apart.choice((1, 1, 2))
     crashes = rng.choice((1, 1, 1, 2, 2, 3, 4))
     suspicions = rng.choice((1, 1, 2, 3))
@@ -245,7 +260,7 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
     founders = tuple(sorted(apart.sample(nodes, apart.randint(1, len(nodes)))))
     return Options(
         nodes=nodes,
-        founders=founders if "arrive" in on else nodes,
+        founders=founders if "arrive" in on and VOTERS not in on else nodes,
         fifo="unordered" not in on,
         slow_of_256=slow_of_256 if "heavy-tail" in on else 0,
         reactive=reactive if "reactive" in on else 0.0,
@@ -266,8 +281,9 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
         digests="digests" in on,
         held="held" in on,
         cuts=cuts if "cut" in on else 0,
-        departures=departures if "depart" in on else 0,
+        departures=departures if "depart" in on and VOTERS not in on else 0,
         aimed=frozenset(AIMED) & on,
+        voting=draw_voting(seed, nodes) if VOTERS in on else None,
     )
 
 
@@ -277,16 +293,21 @@ def faults_needed(names: frozenset[str]) -> frozenset[str]:
     for name in names:
         if name in AIMED:
             needed |= AIMED[name][1]
+        if name in VOTING:
+            needed |= VOTING[name][1]
     return frozenset(needed)
 
 
-def _draw_switches(rng: Random, apart: Random, allowed: Allowed) -> frozenset[str]:
-    drawn = frozenset(
-        name for name in OPTION_NAMES if (apart if name in _DRAWN_APART else rng).random() < _ODDS[name]
-    )
+def _draw_switches(rng: Random, apart: Random, last: Random, allowed: Allowed) -> frozenset[str]:
+    drawn = set()
+    for name in OPTION_NAMES:
+        generator = last if name in VOTING else apart if name in _DRAWN_APART else rng
+        if generator.random() < _ODDS[name]:
+            drawn.add(name)
     if allowed.only is not None:
         return allowed.only
-    return frozenset(name for name in drawn if faults_needed(frozenset({name})) <= allowed.faults)
+    possible = {name for name in drawn if faults_needed(frozenset({name})) <= allowed.faults}
+    return allowed.always | possible
 
 
 def _draw_nodes(

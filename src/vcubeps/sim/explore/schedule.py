@@ -10,77 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from random import Random
-from typing import NamedTuple
 
 from vcubeps.mixing import mix
+from vcubeps.sim.explore.cuts import draw_cuts
+from vcubeps.sim.explore.operations import SLOW_FACTOR_MAX, TOPICS, USUAL_DELAY, Operation
 from vcubeps.sim.explore.options import Options
-
-TOPICS = ("a", "b", "c")
-
-USUAL_DELAY = 100
-"""Longest usual delay of a message, in ticks."""
-
-SLOW_FACTOR_MAX = 40
-"""A slow message of a heavy-tailed link takes at most this many times its usual delay."""
-
-
-class Operation(NamedTuple):
-    """Something that happens at `time` at `node`."""
-
-    time: int
-    kind: str
-    """subscribe, unsubscribe, publish, arrive, depart, crash, crash-relay, crash-silenced, recover, recover-any,
-    reboot, suspect, report-stale or cut."""
-    node: int
-    topic: str = ""
-    """cut: who is kept apart, as `severed` reads them."""
-    other: int = 0
-    """publish: how many at once; suspect: the node that `node` takes for crashed; report-stale: the node of whose
-    last crash it is told; crash-relay: ticks after which a node that gets its copies has crashed too; cut: ticks
-    until it is healed."""
-
-    @property
-    def ends(self) -> int:
-        """When it is over: a cut when it is healed."""
-        return self.time + self.other if self.kind == "cut" else self.time
-
-    def __str__(self) -> str:
-        match self.kind:
-            case "publish":
-                what = f"publish {self.topic}" + (f" ×{self.other}" if self.other > 1 else "")
-            case "suspect":
-                what = f"suspect {self.other}"
-            case "arrive":
-                what = "comes through seeds"
-            case "depart":
-                what = "leaves for good"
-            case "report-stale":
-                what = f"is told that the previous incarnation of {self.other} crashed"
-            case "cut":
-                return f"t={self.time} the network is cut for {self.other} ticks: {self.topic}"
-            case "crash-silenced":
-                what = "crash, and nothing it sent when it suspected last arrives"
-            case "crash-relay":
-                what = f"crash, and within {self.other} ticks a node that gets its copies"
-            case _:
-                what = f"{self.kind} {self.topic}".rstrip()
-        return f"t={self.time} node {self.node}: {what}"
-
-
-def severed(text: str) -> frozenset[tuple[int, int]]:
-    """Pairs of nodes that a cut keeps apart, in both orders: islands as 0 3|1, or single pairs as 0/1 2/5.
-
-    >>> sorted(severed("0 3|1"))
-    [(0, 1), (1, 0), (1, 3), (3, 1)]
-    >>> sorted(severed("0/1 2/5"))
-    [(0, 1), (1, 0), (2, 5), (5, 2)]
-    """
-    if "|" in text:
-        islands = [[int(node) for node in island.split()] for island in text.split("|")]
-        pairs = [(x, y) for one, other in combinations(islands, 2) for x in one for y in other]
-    else:
-        pairs = [(int(x), int(y)) for x, y in (pair.split("/") for pair in text.split())]
-    return frozenset(pairs) | frozenset((y, x) for x, y in pairs)
 
 
 def draw_operations(seed: int, options: Options) -> list[Operation]:
@@ -92,6 +26,8 @@ def draw_operations(seed: int, options: Options) -> list[Operation]:
     draw.arrivals_and_departures()
     for name in sorted(options.aimed):
         draw.aimed_fault(name)
+    if options.voting is not None:
+        draw.operations += draw_cuts(seed, options, options.voting, draw.begin, draw.end)
     if draw.has_faults:
         draw.epilogue()
     return sorted(draw.operations, key=lambda operation: operation.time)
@@ -111,7 +47,12 @@ class _Draw:
         self.begin = 0
         self.end = 0
         self.has_faults = bool(
-            options.crashes or options.suspicions or options.cuts or options.departures or options.aimed
+            options.crashes
+            or options.suspicions
+            or options.cuts
+            or options.departures
+            or options.aimed
+            or options.voting
         )
 
     def initial_subscriptions(self) -> None:
