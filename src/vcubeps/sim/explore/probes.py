@@ -298,7 +298,7 @@ class Probes:
                 continue
             peer = self._lives.peers[observer]
             newest = max(peer.known_incarnation(node), self._greeted.get((observer, node), 0))
-            if peer.dead_incarnation(node) < newest:
+            if peer.dead_incarnation(node) < newest or not peer.believes_dead(node):
                 self._driver.report(observer, node, newest)
 
     def _check_later(self, node: int) -> None:

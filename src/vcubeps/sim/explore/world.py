@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from vcubeps.mixing import mix
 from vcubeps.protocol.messages import Fence
-from vcubeps.protocol.outputs import Arrived, Deliver, Output, Restarted, Send
+from vcubeps.protocol.outputs import Arrived, Deliver, IdTaken, Output, Restarted, Send
 from vcubeps.sim.explore.applications import Applications
 from vcubeps.sim.explore.arrivals import Arrivals
 from vcubeps.sim.explore.checkers import Monitor
@@ -100,6 +100,7 @@ class World:
         self._handlers = self.monitor.outputs
         self._handlers.setdefault(Restarted, []).append(self._on_restarted)
         self._handlers.setdefault(Arrived, []).append(self._on_arrived)
+        self._handlers.setdefault(IdTaken, []).append(self._on_id_taken)
         if "relay-crash" in options.aimed:
             self._handlers.setdefault(Deliver, []).append(self._on_cue)
         self._applications = Applications(seed, options, self)
@@ -360,6 +361,10 @@ class World:
         self._applications.begin_anew(node)
         self._arrivals.started(node, peer.incarnation)
         self.feed(node, f"come as a newcomer, incarnation {peer.incarnation}", peer.start)
+
+    def _on_id_taken(self, time: int, node: int, incarnation: int, output: IdTaken) -> None:
+        """It draws another id, which is none of this world's business any more."""
+        self.after(0, lambda: self._end(node))
 
     def _greet(self, node: int, other: int) -> None:
         peer = self.live_peers[node]
