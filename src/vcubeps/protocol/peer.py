@@ -148,9 +148,9 @@ class Peer:
         )
         self._admission.attach(self._crashes)
 
-    def _boot(self) -> None:
+    def _boot(self, told_by: frozenset[int] = frozenset()) -> None:
         may_come_up_alone = self._has_been_up or not self._seeds
-        self._admission.boot(self._nodes - {self.node}, self._seeds, may_come_up_alone)
+        self._admission.boot(self._nodes - {self.node} | told_by, self._seeds, may_come_up_alone)
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -346,7 +346,7 @@ class Peer:
                 return
         if isinstance(message, Fence):
             if message.incarnation >= local.incarnation:
-                raise StartAgain(RestartReason.DECLARED_CRASHED, message.incarnation)
+                raise StartAgain(RestartReason.DECLARED_CRASHED, message.incarnation, frozenset({sender}))
             return
         if message.target not in (local.incarnation, ANY_INCARNATION):
             return
@@ -389,7 +389,8 @@ class Peer:
         self._create(local)
         local.outputs = old.outputs
         local.emit(Restarted(card.incarnation, topics, end.reason))
-        self._boot()
+        # Two who were apart for so long that each has forgotten the other meet by a Fence.
+        self._boot(end.told_by)
 
     def _take_outputs(self) -> list[Output]:
         if self._crashes.is_report_due:

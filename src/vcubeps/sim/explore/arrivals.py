@@ -55,7 +55,8 @@ class Arrivals:
         """The peer of a node that starts again."""
         incarnation, identity = self._lives.incarnation[node], self._identity.get(node, 0)
         if node in self._acquainted:
-            nodes = sorted(self._acquainted[node])
+            # Those it knew may all have left meanwhile: an operator names one who is there.
+            nodes = sorted({*self._acquainted[node], *self._some_who_are_up(node)[:1]})
             return self._make_peer(node, nodes=nodes, incarnation=incarnation, identity=identity)
         return self._make_newcomer(node, self._some_who_are_up(node) or self._founders, incarnation)
 
