@@ -1,9 +1,13 @@
 """Settings of the whole suite: generated examples are the same in every run; golden transcripts can be re-written."""
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
+# Mutants want to know that something fails, not the smallest example of it (tests/mutants.py).
+settings.register_profile(
+    "unshrunk", parent=settings.get_profile("repeatable"), phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("repeatable")
 
 
