@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mutations import Mutant, mutants
+from mutant_sources import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -86,9 +86,8 @@ class Judge:
     def calibrate(self) -> None:
         """Measure how long each rung takes if nothing is wrong; and nothing must be wrong."""
         for rung in self._ladder:
-            self._climb(rung, writes_bytecode=True)
             began = time.monotonic()
-            complaint = self._climb(rung)
+            complaint = self._climb(rung, writes_bytecode=True)
             if complaint is not None:
                 raise SystemExit(f"the package fails as it is, without a mutation: {complaint}")
             self._timeouts[rung] = 10 + 5 * (time.monotonic() - began)

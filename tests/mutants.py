@@ -18,7 +18,7 @@ from pathlib import Path
 
 from equivalent_mutants import EQUIVALENT
 from mutant_judge import ROOT, Judge, Verdict
-from mutations import Mutant
+from mutant_sources import Mutant
 
 DESCRIPTION = """\
 Change one place of vcubeps.protocol at a time and see whether anybody notices.

@@ -1,8 +1,8 @@
-"""From the source of a module to its mutants: copies of it that differ in one place.
+"""What can be changed in a module so that one thing goes wrong: its edits, found in its syntax tree.
 
-Pure text in, text out; `tests/mutants.py` judges what comes of it. Left alone is what no behaviour depends on, or
-what would only trip over its own feet: docstrings, annotations, error messages, assertions and `check` methods,
-`__slots__`, the keywords of a class, assignments without which a name does not exist.
+Left alone is what no behaviour depends on, or what would only trip over its own feet: docstrings, annotations, error
+messages, assertions and `check` methods, `__slots__`, the keywords of a class, assignments without which a name does
+not exist.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 _PAIRS: tuple[tuple[tuple[type[ast.cmpop], str], tuple[type[ast.cmpop], str]], ...] = (
@@ -38,43 +37,9 @@ Edit: TypeAlias = tuple[Node, str, str]
 """What is replaced, the name of the mutation, and what stands there instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One module with one change."""
-
-    module: str
-    """File name of the module."""
-    line: int
-    function: str
-    """As `Class.method`; empty at the top of the module."""
-    text: str
-    """The line that the change begins in, as it was, without the space around it."""
-    mutation: str
-    """Kind and change, such as `compare:<→<=`; with #2 if it is the second of its kind on the line."""
-    source: str
-    """The whole module, changed."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.module}:{self.line}:{self.mutation}"
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """Names the mutant as long as its own line stays as it is, wherever that line moves."""
-        return self.module, self.function, self.text, self.mutation
-
-
-def mutants(module: str, source: str) -> Iterator[Mutant]:
-    """All mutants of `source`, in the order of its lines."""
-    lines = source.split("\n")
-    seen: Counter[tuple[int, str]] = Counter()
-    found = sorted(_walk(ast.parse(source), "", _Function()), key=lambda each: _start(each[1][0]))
-    for function, (node, mutation, text) in found:
-        line, _ = _start(node)
-        seen[line, mutation] += 1
-        count = seen[line, mutation]
-        label = mutation if count == 1 else f"{mutation}#{count}"
-        yield Mutant(module, line, function, lines[line - 1].strip(), label, _replaced(source, node, text))
+def edits(tree: ast.Module) -> Iterator[tuple[str, Edit]]:
+    """Every edit of a module, each with the function it lies in, as `Class.method`."""
+    return _walk(tree, "", _Function())
 
 
 class _Function:
@@ -104,14 +69,30 @@ def _walk(node: ast.AST, where: str, function: _Function) -> Iterator[tuple[str,
         function = _Function(node)
     for edit in (*_of_expression(node), *_of_statement(node, function)):
         yield where, edit
-    if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
-        return  # a sign and its number are one
+    for child in _children(node):
+        yield from _walk(child, where, function)
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
+            return  # a sign and its number are one
+        case ast.If(test=ast.Compare() as test) if _raises(node):
+            yield from (test.left, *test.comparators, *node.body, *node.orelse)
+            return
     for field, value in ast.iter_fields(node):
-        if field in _UNTOUCHED_FIELDS or (field == "keywords" and isinstance(node, ast.ClassDef)):
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
-                yield from _walk(child, where, function)
+        if field not in _UNTOUCHED_FIELDS and not (field == "keywords" and isinstance(node, ast.ClassDef)):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield child
+
+
+def _raises(node: ast.If) -> bool:
+    """Whether it reads `if new > old: old = new`, where >= would do the same."""
+    match node:
+        case ast.If(test=ast.Compare(left=left, ops=[ast.Gt()]), body=[ast.Assign(value=value)]):
+            return ast.dump(left) == ast.dump(value)
+    return False
 
 
 def _of_expression(node: ast.AST) -> Iterator[Edit]:
@@ -197,16 +178,3 @@ def _forced(test: ast.expr, *values: bool) -> Iterator[Edit]:
 
 def _shown(expression: ast.expr) -> str:
     return f"({ast.unparse(expression)})"
-
-
-def _start(node: Node) -> tuple[int, int]:
-    return node.lineno, node.col_offset
-
-
-def _replaced(source: str, node: Node, text: str) -> str:
-    assert node.end_lineno is not None
-    assert node.end_col_offset is not None
-    lines = source.encode().split(b"\n")  # columns count bytes
-    before = b"\n".join([*lines[: node.lineno - 1], lines[node.lineno - 1][: node.col_offset]])
-    after = b"\n".join([lines[node.end_lineno - 1][node.end_col_offset :], *lines[node.end_lineno :]])
-    return (before + text.encode() + after).decode()

@@ -9,8 +9,8 @@ import pytest
 
 from equivalent_mutants import EQUIVALENT
 from mutant_judge import ROOT, Judge, unit_tests
+from mutant_sources import Mutant, mutants
 from mutants import main
-from mutations import Mutant, mutants
 
 MODULES = sorted((ROOT / "src/vcubeps/protocol").glob("*.py"))
 
@@ -48,12 +48,13 @@ def without_looks(source: str) -> str:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
-def test_every_mutant_of_the_protocol_compiles_and_differs_under_a_name_of_its_own(path: Path) -> None:
+def test_every_mutant_of_the_protocol_compiles_and_differs_under_names_of_its_own(path: Path) -> None:
     source = path.read_text()
 
     found = list(mutants(path.name, source))
 
     assert len({mutant.name for mutant in found}) == len(found)
+    assert len({mutant.key for mutant in found}) == len(found)
     for mutant in found:
         compile(mutant.source, mutant.name, "exec")
         assert without_looks(mutant.source) != without_looks(source), mutant.name
@@ -80,6 +81,11 @@ def test_the_generator_changes_one_thing_at_a_time_and_leaves_texts_and_checks_a
         ("x = a and not b", "not:left out", "x = a and (b)"),
         ("x = a or b or c", "operand:2→False", "x = (a or c)"),
         ("x = d.get(k, -1)", "constant:-1→0", "x = d.get(k, (0))"),
+        (
+            "def f():\n    if a > b:\n        b = c",
+            "compare:>→>=",
+            "def f():\n    if (a >= b):\n        b = c",
+        ),
         ("x = [a for a in b if a]", "condition:True", "x = [a for a in b if True]"),
     ],
 )
@@ -87,6 +93,18 @@ def test_a_mutation_stands_in_the_place_of_what_it_changes(before: str, mutation
     [mutant] = [each for each in mutants("example.py", before) if each.mutation == mutation]
 
     assert mutant.source == after
+
+
+def test_to_raise_a_value_to_what_it_is_is_no_mutation() -> None:
+    assert "1:compare:>→>=" not in made("if new > old.get(x, 0): old[x] = new")
+
+
+def test_lines_of_a_function_that_look_the_same_have_the_lines_before_them_in_their_keys() -> None:
+    source = "def f(x):\n    if x:\n        g()\n        return\n    h()\n    return\n    k()\n"
+
+    keys = [mutant.key for mutant in mutants("m.py", source) if mutant.text.endswith("return")]
+
+    assert keys == [("m.py", "f", "g() / return", "delete"), ("m.py", "f", "h() / return", "delete")]
 
 
 def test_the_key_of_a_mutant_does_not_depend_on_where_its_line_is() -> None:
