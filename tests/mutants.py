@@ -25,7 +25,7 @@ Change one place of vcubeps.protocol at a time and see whether anybody notices.
 
 Each such mutant is judged by the unit tests of the protocol, and if they pass by random schedules
 of the explorer, each in a process of its own and on a copy of the checkout, which may be edited
-meanwhile. It takes a second or two if the tests notice, and ten if nobody does."""
+meanwhile. It takes a second or two if the tests notice, and twenty if nobody does."""
 
 EPILOG = """\
 examples:
@@ -56,7 +56,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--sample", type=int, metavar="K", help="draw K of them")
     add("--seed", type=int, default=0, metavar="S", help="of the draw (default: 0)")
     many = "crash-free schedules, and as many with all faults; a quarter of each with invariants checked too"
-    add("--schedules", type=int, default=100, metavar="N", help=f"{many} (default: 100)")
+    add("--schedules", type=int, default=300, metavar="N", help=f"{many} (default: 300)")
     add(
         "--out",
         type=Path,
