@@ -128,7 +128,7 @@ class Peer:
         self._listed_max = listed_max
         self._voters = Voters(voters) if voters is not None else None
         self._has_been_up = not self._seeds and not incarnation
-        known = dict.fromkeys(self._nodes - {node}, 0) if self._has_been_up else {}
+        known = dict.fromkeys(sorted(self._nodes - {node}), 0) if self._has_been_up else {}
         card = Card(incarnation, identity, address)
         self._create(LocalNode(node, card, known, self._has_been_up, self._voters))
         if not self._has_been_up:
