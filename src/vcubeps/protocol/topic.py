@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 
-from vcubeps.protocol.causality import HoldBack, Ordered, Past
+from vcubeps.protocol.causality import HoldBack, Ordered, Past, forget_entries
 from vcubeps.protocol.dissemination import Shares, Task
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.membership import View
@@ -130,7 +130,7 @@ class Topic:
             newest = self.newest.get(node)
             if newest is not None and incarnation_of(newest.counter) <= incarnation:
                 del self.newest[node]
-            self.cut.pop(node, None)
+        forget_entries(self.cut, over)
         self.view.forget(over)
         self.past.forget(over)
 
