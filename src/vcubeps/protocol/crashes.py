@@ -37,8 +37,8 @@ class Crashes:
     """
 
     __slots__ = (
-        "_ahead", "_broadcasts", "_expected", "_final_at", "_flushed", "_last_publications", "_local",
-        "_not_over", "_on_final", "_reported", "_sequence", "_waiting_for", "is_report_due",
+        "_ahead", "_asked", "_broadcasts", "_expected", "_final_at", "_flushed", "_last_publications", "_local",
+        "_not_over", "_on_final", "_reported", "_sequence", "_told", "_waiting_for", "is_report_due",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,11 @@ class Crashes:
         """Living node → crashes of `_not_over` that are final there too, by its own word or because it came later."""
         self._reported: tuple[int, Incarnations] | None = None
         """Whom this node has told last, and of which crashes."""
+        self._asked: Incarnations = {}
+        """Crashes of `_not_over` that this node has asked the others about, as their collector, or need not: nobody
+        else can have collected them."""
+        self._told: Incarnations = {}
+        """Crashes that this node was told of when it came up: somebody else may have collected them."""
         self.is_report_due = False
 
     def __len__(self) -> int:
@@ -214,6 +219,8 @@ class Crashes:
 
     def _drop(self, node: int) -> None:
         """What was kept of an incarnation of `node` that is no more."""
+        if self._reported is not None and self._reported[0] == node:
+            self._reported = None
         for kept in (self._ahead, self._expected, self._final_at, self._flushed, self._sequence):
             kept.pop(node, None)
         self._waiting_for.discard(node)
@@ -222,6 +229,7 @@ class Crashes:
         """This node goes up: find out whose flushes it waits for, and tell them what it knows."""
         local = self._local
         self._waiting_for = {other for other in local.living if not self._covers(other, local.fresh)}
+        self._told = local.fresh
         if local.fresh:
             self.flush()
 
@@ -251,6 +259,9 @@ class Crashes:
         if not local.has_quorum():
             # Suspicions add up: those of two majorities that overlap may leave less than a quorum.
             raise StartAgain(RestartReason.NO_QUORUM)
+        if self._collector() == local.me:
+            collected = {x: newest for x, newest in local.fresh.items() if self._told.get(x, -1) < newest}
+            merge_newest(self._asked, collected)
         local.settle()
         self._flushed.clear()
         merge_newest(self._not_over, local.final)
@@ -278,25 +289,55 @@ class Crashes:
         if any(topic.holds_back_of(self._not_over) for topic in self._broadcasts.topics()):
             return
         self.is_report_due = False
-        collector = min(local.living, default=local.me)
-        if collector >= local.me:
+        collector = self._collector()
+        if collector == local.me:
+            self._ask()
             self._try_over()
             return
         if self._not_over and self._reported != (collector, self._not_over):
             self._reported = collector, dict(self._not_over)
             local.send(collector, Final(local.incarnation, local.known[collector], dict(self._not_over)))
 
+    def _collector(self) -> int:
+        local = self._local
+        return min(min(local.living, default=local.me), local.me)
+
+    def _ask(self) -> None:
+        """Who has been told by another collector that a crash is over does not report it to this one unless asked."""
+        local = self._local
+        news = {x: newest for x, newest in self._not_over.items() if self._asked.get(x, -1) < newest}
+        if news:
+            merge_newest(self._asked, news)
+            for other, incarnation in local.living.items():
+                local.send(other, Final(local.incarnation, incarnation, news, is_question=True))
+
     def on_final(self, sender: int, final: Final) -> None:
-        merge_newest(self._final_at.setdefault(sender, {}), final.dead)
-        # What this node has never heard of, or forgotten, was over before.
-        old = {
+        local = self._local
+        # What is not among these was over before, and forgotten, or final before this node came.
+        open_here = {
             x: newest
             for x, newest in final.dead.items()
-            if x not in self._not_over and x not in self._local.dead
+            if x in self._not_over or x in local.dead or newest >= self._present(x, newest + 1)
         }
-        if old:
-            self._local.send(sender, Over(self._local.incarnation, final.origin, old))
-        self.is_report_due = True
+        done = {x: newest for x, newest in final.dead.items() if x not in open_here}
+        if done and final.is_question:
+            local.send(sender, Final(local.incarnation, final.origin, done, is_answer=True))
+        elif done and not final.is_answer:
+            # Of a node that has come back, it cannot be told which of the two it is: somebody may hold things back.
+            came_back = {x: newest for x, newest in done.items() if self._present(x, -1) >= 0}
+            over = {x: newest for x, newest in done.items() if x not in came_back}
+            if over:
+                local.send(sender, Over(local.incarnation, final.origin, over))
+            merge_newest(self._not_over, came_back)
+            open_here.update(came_back)
+        if open_here:
+            merge_newest(self._final_at.setdefault(sender, {}), open_here)
+            self.is_report_due = True
+
+    def _present(self, node: int, otherwise: int) -> int:
+        """As which incarnation `node`, which may be this one, is there."""
+        local = self._local
+        return local.incarnation if node == local.me else local.living.get(node, otherwise)
 
     def _try_over(self) -> None:
         """This node has no objection: is there anybody who has not said so?"""
@@ -313,15 +354,20 @@ class Crashes:
 
     def on_over(self, over: Over) -> None:
         local = self._local
-        self._forget({x: newest for x, newest in over.dead.items() if newest <= local.ended_finally(x)})
+        self._forget(
+            {
+                x: newest
+                for x, newest in over.dead.items()
+                if newest <= (local.incarnation - 1 if x == local.me else local.ended_finally(x))
+            }
+        )
 
     def _forget(self, over: Incarnations) -> None:
         local = self._local
-        for kept in (self._not_over, *self._final_at.values()):
+        for kept in (self._not_over, self._asked, *self._final_at.values()):
             for victim, newest in over.items():
                 if kept.get(victim, newest + 1) <= newest:
                     del kept[victim]
-        if not self._not_over:
-            self._final_at.clear()
+        self._final_at = {other: final for other, final in self._final_at.items() if final}
         self._broadcasts.forget(over)
         local.forget(over)

@@ -159,6 +159,10 @@ class Final(Message, frozen=True, array_like=True, gc=False, tag="FINAL"):
     """To the node that collects these: the crashes are final here, and nothing of the dead is held back here."""
 
     dead: Incarnations
+    is_question: bool = False
+    """By the collector, where another may have been before it: whoever has done with these crashes answers."""
+    is_answer: bool = False
+    """To a question."""
 
 
 class Over(Message, frozen=True, array_like=True, gc=False, tag="OVER"):
