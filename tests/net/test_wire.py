@@ -8,13 +8,18 @@ from net.live import Live, run
 from vcubeps.net.wire import Wire, WireError
 from vcubeps.protocol.messages import (
     Ack,
+    Ask,
+    Card,
     Copy,
     Fence,
+    Final,
     Flush,
     Hello,
+    Over,
     Publication,
     Report,
     Subscription,
+    Taken,
     Welcome,
 )
 
@@ -24,13 +29,22 @@ LARGE = Publication(0, "room", 7, ((6, b"one"), (7, b"two" * 5000)), {1: 3}, 99,
 
 COPIES = [Copy(0, 1, 5, publication, {1: 4, 3: 9}, {2: 0}) for publication in (PUBLICATION, LARGE)]
 
+CARD = Card(1, identity=(1 << 64) - 1, address=b"\x00tcp")
+
 MESSAGES = [
     *COPIES,
     Copy(0, 1, 6, Subscription(0, "room", 3), {1: 0}, {}),
     Ack(1, 0, 5, {1: Report(4, 0, is_member=True)}, False, {2: 0}, 8),
     Flush(0, 0, 1, {2: 0}, {"room": {0: PUBLICATION}}, 9, {"room": (3, 7)}),
-    Hello(1, -1, {2: 1}),
-    Welcome(0, 1, {2: 0}, {1: 1}, 7, True),
+    Copy(0, 1, 7, PUBLICATION, None, {}),
+    Copy(0, 1, 7, LARGE, None, {}),
+    Ask(1, 0, 7),
+    Final(1, 0, {2: 0}),
+    Over(0, 1, {2: 0}),
+    Hello(1, -1, CARD, (1 << 64) - 1, {2: Card(1)}),
+    Welcome(0, 1, CARD, {2: 0}, 5, {2: Card(0), 3: CARD}, 7, True),
+    Welcome(0, 1, CARD, {2: 0}, 5, None, 7, True),
+    Taken(0, 1, (1 << 64) - 1),
     Fence(0, -1, 1),
 ]
 

@@ -17,6 +17,7 @@ from vcubeps.protocol.messages import (
     Ack,
     Copy,
     Fence,
+    Final,
     Flush,
     Publication,
     Subscription,
@@ -71,10 +72,11 @@ def test_a_suspicion_travels_with_acknowledgements() -> None:
     ],
     ids=["joiner", "publisher", "who passes on what the dead sent"],
 )
-def test_a_crash_that_is_final_is_still_told_to_who_may_have_missed_it(
+def test_a_crash_that_is_final_and_not_over_is_still_told_to_who_may_have_missed_it(
     broadcast: Any, recipients: dict[int, int], told: dict[int, int]
 ) -> None:
     wire = members_of(range(3), among=range(4))
+    wire.hold(2, 0, only=lambda message: isinstance(message, Final))
     wire.crash(3)
     report(wire, 3)
 

@@ -243,7 +243,7 @@ def test_subscribe_before_a_recovered_node_is_let_in_is_refused() -> None:
 # suspect
 
 
-@pytest.mark.parametrize("node", [0, 4, -1], ids=["itself", "a stranger", "no identifier at all"])
+@pytest.mark.parametrize("node", [0, LARGEST_ID + 1, -1], ids=["itself", "too large", "no identifier at all"])
 def test_only_other_nodes_can_be_suspected(wire: Wire, node: int) -> None:
     peer = wire.peers[0]
 

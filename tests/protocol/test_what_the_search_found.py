@@ -9,11 +9,11 @@ from __future__ import annotations
 import pytest
 
 from ablations import (
+    nodes_go_up_among_strangers,
     superseded_incarnations_are_not_dead,
     welcomes_come_in_pairs_and_are_noted_whenever_they_come,
 )
 from crash_stories import at_work, is_subscription
-from vcubeps.protocol.admission import Admission
 from vcubeps.protocol.broadcasts import Broadcasts
 from vcubeps.protocol.messages import Copy, Welcome
 from vcubeps.protocol.peer import Peer
@@ -75,7 +75,7 @@ def test_node_does_not_go_up_among_nodes_that_do_not_know_of_each_other() -> Non
 
 
 def test_without_that_rule_members_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Admission, "_knows_all", lambda self, other, living: True)
+    nodes_go_up_among_strangers(monkeypatch)
 
     assert survivors_disagree(two_came_up_without_each_other(), b"m", (0, 1))
 

@@ -1,0 +1,289 @@
+"""When a crash is over, and what is forgotten then. Directed traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from crash_stories import (
+    T,
+    at_work,
+    crash_without_a_trace,
+    is_publication,
+    members_of,
+    report,
+)
+from vcubeps.protocol.messages import Final, Flush, Over
+from vcubeps.protocol.outputs import Send
+from vcubeps.protocol.topic import Topic
+from wire import Wire
+
+
+def is_over(message: Any) -> bool:
+    return isinstance(message, Over)
+
+
+def is_final(message: Any) -> bool:
+    return isinstance(message, Final)
+
+
+def publication_of(source: int) -> Any:
+    """Whether a message is a copy of a publication of `source`."""
+    return lambda message: is_publication(message) and message.broadcast.source == source
+
+
+def topic_of(wire: Wire, node: int) -> Topic:
+    topic: Topic = wire.peers[node]._broadcasts.workers[T].topic
+    return topic
+
+
+def remembered(wire: Wire, node: int, victim: int) -> list[str]:
+    """Where `node` still keeps something of `victim`."""
+    local, topic, crashes = wire.peers[node]._local, topic_of(wire, node), wire.peers[node]._crashes
+    heard = {other for other, _ in topic.view.heard}
+    kept = {
+        "known": local.known,
+        "dead": local.dead,
+        "final": local.final,
+        "cards": local.cards,
+        "members": topic.view.members,
+        "left": topic.view.left,
+        "heard": heard,
+        "newest": topic.newest,
+        "cut": topic.cut,
+        "barrier": topic.past.barrier,
+        "doubtful": topic.past.doubtful,
+        "delivered": topic.past.delivered,
+        "not over": crashes._not_over,
+        "asked": crashes._asked,
+        "final elsewhere": {x for final in crashes._final_at.values() for x in final},
+    }
+    return [name for name, entries in kept.items() if victim in entries]
+
+
+def sent_by(wire: Wire, node: int, kind: type) -> list[tuple[int, Any]]:
+    sends = [output for output in wire.outputs[node] if isinstance(output, Send)]
+    return [(send.destination, send.message) for send in sends if isinstance(send.message, kind)]
+
+
+# What is forgotten, and when.
+
+
+def test_of_a_crash_that_is_over_only_the_grave_is_kept() -> None:
+    wire = members_of(range(4))
+    wire.publish(3, T, b"m")
+    wire.run()
+
+    wire.crash(3)
+    report(wire, 3)
+
+    assert [remembered(wire, node, 3) for node in (0, 1, 2)] == [[], [], []]
+    assert all(peer.known_incarnation(3) == 0 for peer in wire.peers.values())
+    assert at_work(wire) == {}
+
+
+def test_everybody_tells_the_smallest_of_the_living_and_it_tells_everybody() -> None:
+    wire = members_of(range(8))
+
+    wire.crash(0)
+    report(wire, 0)
+
+    assert {node: [to for to, _ in sent_by(wire, node, Final)] for node in wire.peers} == {
+        1: [], 2: [1], 3: [1], 4: [1], 5: [1], 6: [1], 7: [1],
+    }  # fmt: skip
+    assert [to for to, _ in sent_by(wire, 1, Over)] == [2, 3, 4, 5, 6, 7]
+
+
+def test_the_last_node_forgets_by_itself() -> None:
+    wire = members_of(range(2))
+
+    wire.crash(0)
+    report(wire, 0)
+
+    assert remembered(wire, 1, 0) == []
+
+
+def test_a_crash_is_not_over_while_one_has_not_said_that_it_is_final_there() -> None:
+    wire = members_of(range(4))
+    wire.publish(3, T, b"m")
+    wire.run()
+    wire.hold(2, 0, is_final)
+
+    wire.crash(3)
+    report(wire, 3)
+
+    assert "newest" in remembered(wire, 0, 3)
+    assert sent_by(wire, 0, Over) == []
+
+
+def test_a_crash_is_not_over_while_something_of_the_dead_is_held_back_somewhere() -> None:
+    """q of 2 is slow to 1, where p of 3, which depends on it, waits."""
+    wire = members_of(range(4))
+    for sender in (0, 2, 3):
+        wire.hold(sender, 1, publication_of(2))
+    wire.publish(2, T, b"q")
+    wire.run()
+    wire.publish(3, T, b"p")
+    wire.run()
+    wire.crash(3)
+    report(wire, 3)
+    before = sent_by(wire, 0, Over)
+
+    for sender in (0, 2, 3):
+        wire.release(sender, 1)
+    wire.run()
+
+    assert before == []
+    assert wire.delivered[1] == [(2, b"q"), (3, b"p")]
+    assert [remembered(wire, node, 3) for node in (0, 1, 2)] == [[], [], []]
+
+
+def test_over_that_comes_before_the_crash_is_final_here_has_no_effect() -> None:
+    wire = members_of(range(4))
+    wire.hold(1, 2)
+    wire.crash(3)
+    report(wire, 3)
+
+    wire.peers[2].receive(0, Over(0, 0, {3: 0}))
+
+    assert 3 in wire.peers[2]._local.fresh
+
+
+def test_a_flush_about_a_crash_that_was_forgotten_is_answered_and_the_answer_is_not() -> None:
+    wire = members_of(range(3), among=range(4))
+    wire.crash(3)
+    report(wire, 3)
+
+    flush = Flush(0, 0, 2, {3: 0}, {}, 1, {T: (1, 0)})
+    [first] = [o for o in wire.peers[0].receive(1, flush) if isinstance(o, Send)]
+    second = wire.peers[0].receive(1, Flush(0, 0, 3, {3: 0}, {}, 1, {}, is_answer=True))
+
+    assert isinstance(first.message, Flush)
+    assert first.message.is_answer
+    assert first.message.dead == {3: 0}
+    assert second == []
+
+
+def test_a_new_incarnation_may_come_before_the_crash_of_the_old_one_is_over() -> None:
+    wire = members_of(range(4))
+    wire.hold(2, 0, is_final)
+    wire.crash(3)
+    report(wire, 3)
+    wire.recover(3)
+    wire.run()
+    was_up = wire.peers[3].is_up
+
+    wire.release(2, 0)
+    wire.run()
+
+    assert was_up
+    assert all(peer._crashes._not_over == {} for peer in wire.peers.values())
+    assert all(wire.peers[node].present[3] == 1 for node in (0, 1, 2))
+
+
+# The collector changes.
+
+
+@pytest.mark.parametrize("missed", [1, 2])
+@pytest.mark.parametrize("comes_back", [False, True], ids=["gone", "back"])
+def test_a_crash_is_over_for_those_whom_the_collector_did_not_reach_before_it_died(
+    missed: int, comes_back: bool
+) -> None:
+    wire = members_of(range(4))
+    wire.hold(0, missed, is_over)
+    wire.crash(3)
+    report(wire, 3)
+    if comes_back:
+        wire.recover(3)
+        wire.run()
+    assert wire.peers[missed]._crashes._not_over == {3: 0}
+
+    crash_without_a_trace(wire, 0)
+    report(wire, 0)
+
+    assert all(peer._crashes._not_over == {} for peer in wire.peers.values())
+    assert all(set(peer._local.dead) == set() for peer in wire.peers.values())
+
+
+@pytest.mark.parametrize("source", [3, 0], ids=["another that came back", "itself"])
+def test_a_collector_that_came_later_waits_for_those_who_hold_something_of_the_dead_back(source: int) -> None:
+    """q of 5 is slow to 2, where p of the source, which depends on it, waits. The source crashes and comes back, and
+    so does 0, which collects from now on and knows nothing of it. m of 1 must not overtake q and p."""
+    wire = members_of(range(6))
+    for sender in (0, 1, 3, 4, 5):
+        wire.hold(sender, 2, publication_of(5))
+    wire.publish(5, T, b"q")
+    wire.run()
+    wire.publish(source, T, b"p")
+    wire.run()
+    for node in dict.fromkeys((source, 0)):
+        wire.crash(node)
+        wire.recover(node)
+        wire.run()
+    assert wire.peers[0].is_up
+    assert wire.peers[0].incarnation == 1
+
+    wire.publish(1, T, b"m")
+    wire.run()
+    for sender in (0, 1, 3, 4, 5):
+        wire.release(sender, 2)
+    wire.run()
+
+    assert wire.delivered[2] == [(5, b"q"), (source, b"p"), (1, b"m")]
+    assert all(peer._crashes._not_over == {} for peer in wire.peers.values())
+
+
+def test_a_question_is_asked_only_by_a_collector_that_was_not_the_collector_before() -> None:
+    wire = members_of(range(6))
+    wire.hold(2, 0, is_final)
+    wire.crash(5)
+    report(wire, 5)
+    crash_without_a_trace(wire, 0)
+    report(wire, 0)
+
+    questions = {
+        node: [message.dead for _, message in sent_by(wire, node, Final) if message.is_question]
+        for node in wire.peers
+    }
+
+    assert sent_by(wire, 0, Final) == []
+    assert questions == {1: [{5: 0}] * 3, 2: [], 3: [], 4: []}
+
+
+# Cuts.
+
+
+def test_where_the_next_incarnation_stood_at_a_later_cut_is_not_forgotten_with_the_one_before() -> None:
+    """That 3 crashed is over, but 2 has not heard so. As incarnation 1, 3 publishes w, slow to 2; 4 answers w by q,
+    which only 5 gets and answers by r. 4 and 5 crash: q is lost. r must wait for w at 2."""
+    wire = members_of(range(1, 6))
+    wire.hold(1, 2, is_over)
+    wire.crash(3)
+    report(wire, 3)
+    wire.recover(3)
+    wire.run()
+    wire.subscribe(3, T)
+    wire.run()
+    wire.hold(3, 2, publication_of(3))
+    wire.publish(3, T, b"w")
+    wire.run()
+    wire.hold(4, 1, is_publication)
+    wire.publish(4, T, b"q")
+    wire.run()
+    wire.publish(5, T, b"r")
+    wire.run()
+    crash_without_a_trace(wire, 4, 5)
+    report(wire, 4, 5)
+    assert wire.delivered[1] == [(3, b"w"), (5, b"r")]
+    assert wire.peers[2]._crashes._not_over[3] == 0
+
+    wire.release(1, 2)
+    wire.run()
+    assert 3 not in wire.peers[2]._crashes._not_over
+    wire.publish(1, T, b"look again")
+    wire.run()
+    wire.release(3, 2)
+    wire.run()
+
+    assert wire.delivered[2] == [(3, b"w"), (5, b"r"), (1, b"look again")]
