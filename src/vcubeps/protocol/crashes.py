@@ -40,7 +40,7 @@ class Crashes:
 
     __slots__ = (
         "_ahead", "_asked_by", "_broadcasts", "_collected", "_expected", "_final_at", "_flushed", "_inquired",
-        "_last_publications", "_local", "_on_final", "_reported", "_sequence", "_waiting_for", "is_report_due",
+        "_last_publications", "_local", "_on_final", "_sequence", "_told", "_waiting_for", "is_report_due",
         "not_over",
     )  # fmt: skip
 
@@ -75,8 +75,8 @@ class Crashes:
         """At the collector: living node → crashes that it has been asked about."""
         self._asked_by: dict[int, Incarnations] = {}
         """Living node → crashes that it has asked this one about, until that is answered."""
-        self._reported: tuple[int, Incarnations] | None = None
-        """Whom this node has told last, and of which crashes."""
+        self._told: dict[int, Incarnations] = {}
+        """Living node → crashes, not over yet, of which this one has told it that they are final here."""
         self.is_report_due = False
 
     def __len__(self) -> int:
@@ -229,10 +229,9 @@ class Crashes:
 
     def _drop(self, node: int) -> None:
         """What was kept of an incarnation of `node` that is no more."""
-        if self._reported is not None and self._reported[0] == node:
-            self._reported = None
         for kept in (
             self._ahead, self._asked_by, self._expected, self._final_at, self._flushed, self._inquired, self._sequence,
+            self._told,
         ):  # fmt: skip
             kept.pop(node, None)
         self._waiting_for.discard(node)
@@ -254,6 +253,7 @@ class Crashes:
         local = self._local
         for kept in (
             self._ahead, self._asked_by, self._expected, self._final_at, self._flushed, self._inquired, self._sequence,
+            self._told,
         ):  # fmt: skip
             strangers = kept.keys() - local.living.keys()
             assert not strangers, f"keeps flushes of {strangers}, who do not live"
@@ -303,20 +303,25 @@ class Crashes:
             return
         self.is_report_due = False
         asked_by, self._asked_by = self._asked_by, {}
-        for asker, dead in asked_by.items():
-            self._send_final(asker, dead)
         collector = min(local.living, default=local.me)
+        if collector < local.me:
+            self._collected.clear()
+            self._inquired.clear()
+            merge_newest(asked_by.setdefault(collector, {}), self.not_over)
+        for asker, dead in asked_by.items():
+            self._report(asker, dead)
         if collector >= local.me:
             self._try_over()
-            return
-        self._collected.clear()
-        self._inquired.clear()
-        if self.not_over and self._reported != (collector, self.not_over):
-            self._reported = collector, dict(self.not_over)
-            self._send_final(collector, dict(self.not_over))
 
-    def _send_final(self, destination: int, dead: Incarnations) -> None:
-        self._local.send(destination, Final(self._local.incarnation, self._local.living[destination], dead))
+    def _report(self, destination: int, dead: Incarnations) -> None:
+        """Unless it has been told already."""
+        told = self._told.setdefault(destination, {})
+        news = {x: newest for x, newest in dead.items() if told.get(x, -1) < newest}
+        if news:
+            merge_newest(told, news)
+            self._local.send(
+                destination, Final(self._local.incarnation, self._local.living[destination], news)
+            )
 
     def on_is_final(self, sender: int, question: IsFinal) -> None:
         merge_newest(self._asked_by.setdefault(sender, {}), question.dead)
@@ -357,12 +362,13 @@ class Crashes:
         self._forget({x: newest for x, newest in over.dead.items() if newest <= local.ended_finally(x)})
 
     def _forget(self, over: Incarnations) -> None:
-        for kept in (self.not_over, self._collected, *self._final_at.values(), *self._inquired.values()):
+        per_node = (self._final_at, self._inquired, self._told)
+        for kept in (self.not_over, self._collected, *(kept for each in per_node for kept in each.values())):
             for victim, newest in over.items():
                 if kept.get(victim, newest + 1) <= newest:
                     del kept[victim]
         if not self.not_over and not self._collected:
-            self._final_at.clear()
-            self._inquired.clear()
+            for each in per_node:
+                each.clear()
         self._broadcasts.forget(over)
         self._local.forget(over)
