@@ -28,9 +28,21 @@ FIELDS = ("seed", "nodes", "options", "shown from", "operations")
 _WITH_A_NUMBER = {
     "suspect": r"suspect (\d+)",
     "report-stale": r"is told that the previous incarnation of (\d+) crashed",
+    "pause": r"is stopped for (\d+) ticks",
     "crash-relay": r"crash, and within (\d+) ticks a node that gets its copies",
 }
 """Kinds of operations that are printed as more than kind and topic; the number is `other`."""
+
+_OF_THE_NETWORK = {"cut": "the network is cut", "lose-probes": "probes get lost"}
+"""Kinds of operations that are not about one node."""
+
+_IN_WORDS = {
+    "crash, and nothing it sent when it suspected last arrives": "crash-silenced",
+    "says goodbye and stops": "stop",
+    "comes through seeds": "arrive",
+    "leaves for good": "depart",
+}
+"""Sentences that are printed for some kinds of operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +72,8 @@ def read(text: str) -> Story:
         if name not in FIELDS:
             raise ValueError(f"{line!r} is not part of a story: choose among {', '.join(FIELDS)}")
         fields[name] = value.strip()
-    changed: dict[str, Any] = {"nodes": tuple(map(int, fields["nodes"].split()))}
+    nodes = tuple(map(int, fields["nodes"].split()))
+    changed: dict[str, Any] = {"nodes": nodes, "founders": nodes}
     for pair in fields.get("options", "").split():
         name, _, value = pair.partition("=")
         changed[name] = frozenset(value.split(",")) if name == "aimed" else ast.literal_eval(value)
@@ -75,8 +88,9 @@ def read_operation(text: str) -> Operation:
     >>> read_operation("t=40 node 1: publish a ×3")
     Operation(time=40, kind='publish', node=1, topic='a', other=3)
     """
-    if cut := re.fullmatch(r"t=(\d+) the network is cut for (\d+) ticks: (.*)", text):
-        return Operation(int(cut[1]), "cut", 0, cut[3], int(cut[2]))
+    for kind, pattern in _OF_THE_NETWORK.items():
+        if parts := re.fullmatch(rf"t=(\d+) {pattern} for (\d+) ticks: (.*)", text):
+            return Operation(int(parts[1]), kind, 0, parts[3], int(parts[2]))
     parts = re.fullmatch(r"t=(\d+) node (\d+): (.*)", text)
     if parts is None:
         raise ValueError(f"{text!r} is no operation: write t=TIME node NODE: WHAT, as the explorer prints it")
@@ -84,8 +98,8 @@ def read_operation(text: str) -> Operation:
     for kind, pattern in _WITH_A_NUMBER.items():
         if number := re.fullmatch(pattern, what):
             return Operation(time, kind, node, "", int(number[1]))
-    if what.startswith("crash, and nothing"):
-        return Operation(time, "crash-silenced", node)
+    if what in _IN_WORDS:
+        return Operation(time, _IN_WORDS[what], node)
     kind, _, rest = what.partition(" ")
     topic, _, count = rest.partition(" ×")
     return Operation(time, kind, node, topic, int(count or kind == "publish"))

@@ -40,6 +40,10 @@ class StubPeer:
     """Node → the incarnation of it that this one deals with, unless it is 0."""
     believed_dead: frozenset[int] = frozenset()
 
+    @property
+    def present(self) -> dict[int, int]:
+        return self.others
+
     def known_incarnation(self, node: int) -> int:
         return self.others.get(node, 0)
 
