@@ -39,7 +39,7 @@ from vcubeps.protocol.causality import Ordered, Past
 from vcubeps.protocol.crashes import Crashes
 from vcubeps.protocol.dissemination import Dissemination, Task
 from vcubeps.protocol.limits import MAX_INCARNATION
-from vcubeps.protocol.local import LocalNode
+from vcubeps.protocol.local import LocalNode, merge_newest
 from vcubeps.protocol.membership import View
 from vcubeps.protocol.messages import (
     Ack,
@@ -59,6 +59,7 @@ from vcubeps.protocol.messages import (
     Unsubscription,
     Welcome,
     addressed_incarnation,
+    incarnation_of,
 )
 from vcubeps.protocol.outputs import Deliver, Output, Send, Unsubscribed
 from vcubeps.protocol.peer import Peer
@@ -898,6 +899,137 @@ def stamps_are_not_compared(patch: Patch) -> None:
 )
 def acknowledgements_have_no_clock(patch: Patch) -> None:
     _edit_acknowledgements(patch, lambda node, broadcast, ack: replace(ack, clock=0))
+
+
+# 12: when a crash is over
+
+OVER_AND_OVER = only("unordered heavy-tail reactive crash relay-crash suspect recover", 4, 8, 25)
+
+
+@ablation("12: a crash is over when it is final at all who live")
+def collectors_do_not_wait(patch: Patch) -> None:
+    try_over = Crashes._try_over
+
+    def at_once(self: Crashes) -> None:
+        for other in self._local.living:
+            merge_newest(self._final_at.setdefault(other, {}), self._not_over)
+        try_over(self)
+
+    patch.setattr(Crashes, "_try_over", at_once)
+
+
+@ablation("12: a crash is not over while something of the dead is held back somewhere")
+def crashes_are_over_while_something_is_held_back(patch: Patch) -> None:
+    patch.setattr(Topic, "holds_back_of", lambda self, over: False)
+
+
+@ablation("12: the last publications of the dead are kept until the crash is over")
+def held_publications_are_dropped_when_final(patch: Patch) -> None:
+    purge_dead = Topic.purge_dead
+
+    def drop(self: Topic) -> None:
+        purge_dead(self)
+        ended = self.local.ended_finally
+        self.newest = {x: m for x, m in self.newest.items() if incarnation_of(m.counter) > ended(x)}
+
+    patch.setattr(Topic, "purge_dead", drop)
+
+
+@ablation("12: a flush about a crash that was over before is answered")
+def flushes_about_what_was_forgotten_are_not_answered(patch: Patch) -> None:
+    _answer_only(patch, while_up=False)
+
+
+@ablation("12: a collector that came later does not take for over what it has not heard of")
+def collectors_take_what_they_do_not_know_for_over(patch: Patch) -> None:
+    on_final = Crashes.on_final
+
+    def sure(self: Crashes, sender: int, final: Final) -> None:
+        local = self._local
+        unknown = {x: n for x, n in final.dead.items() if x not in self._not_over and x not in local.dead}
+        if unknown and not final.is_question and not final.is_answer:
+            local.send(sender, Over(local.incarnation, final.origin, unknown))
+            final = replace(final, dead={x: n for x, n in final.dead.items() if x not in unknown})
+        on_final(self, sender, final)
+
+    patch.setattr(Crashes, "on_final", sure)
+
+
+@ablation("12: a collector asks the others if another may have been the collector before")
+def collectors_do_not_ask(patch: Patch) -> None:
+    patch.setattr(Crashes, "_ask", lambda self: None)
+
+
+@ablation("12: what is forgotten of an incarnation is not forgotten of the next one")
+def cuts_of_the_next_incarnation_are_forgotten(patch: Patch) -> None:
+    forget = Topic.forget
+
+    def all_of_it(self: Topic, over: Incarnations) -> None:
+        forget(self, over)
+        for node in over:
+            self.cut.pop(node, None)
+
+    patch.setattr(Topic, "forget", all_of_it)
+
+
+@ablation("12: of a node that is gone the last incarnation is kept")
+def graves_are_not_kept(patch: Patch) -> None:
+    patch.setattr(LocalNode, "bury", lambda self, node, incarnation: None)
+
+
+# 13: who is there
+
+
+@ablation("13: a receiver that has another view than the source asks for the recipients")
+def receivers_use_their_own_view(patch: Patch) -> None:
+    on_publication = Broadcasts.on_publication
+
+    def guess(self: Broadcasts, sender: int, copy: Copy, publication: Publication) -> None:
+        if copy.recipients is None:
+            me, worker = self._local.me, self.workers.get(publication.topic)
+            topic = worker.topic if worker is not None else None
+            own = topic.subtree(cluster(me, sender) - 1) if topic is not None else {me: 0}
+            copy = replace(copy, recipients=own)
+        on_publication(self, sender, copy, publication)
+
+    patch.setattr(Broadcasts, "on_publication", guess)
+
+
+@ablation("13: what a node knows of several topics together is corrected by what the members of one tell it")
+def merged_knowledge_is_not_corrected(patch: Patch) -> None:
+    patch.setattr(Past, "correct", Past.learn)
+
+
+@ablation("13: a Welcome tells who of those asked about is no more")
+def welcomes_do_not_tell_who_is_no_more(patch: Patch) -> None:
+    send_welcome = Admission._send_welcome
+
+    def silent(
+        self: Admission, destination: int, asked_with: int | None, wanted: Incarnations, admit: bool
+    ) -> None:
+        send_welcome(self, destination, asked_with, {}, admit)
+
+    patch.setattr(Admission, "_send_welcome", silent)
+
+
+@ablation(
+    "13: what a node has said of whom it deals with is added up, because Welcomes may overtake each other"
+)
+def the_last_welcome_counts(patch: Patch) -> None:
+    def replace_it(self: Admission, sender: int, dealt_with: Incarnations) -> None:
+        self._reported[sender] = dealt_with
+
+    patch.setattr(Admission, "_note_reported", replace_it)
+
+
+@ablation("13: a newcomer goes up only when somebody who is up has let it in")
+def newcomers_go_up_alone(patch: Patch) -> None:
+    boot = Admission.boot
+
+    def alone(self: Admission, expected: Any, seeds: Any, may_come_up_alone: bool) -> None:
+        boot(self, expected, seeds, may_come_up_alone=True)
+
+    patch.setattr(Admission, "boot", alone)
 
 
 # Measuring
