@@ -178,9 +178,9 @@ def members_report_no_floor(patch: Patch) -> None:
     Search(
         only("joins rejoins unordered heavy-tail reactive crash join-crash suspect", 8, 8, 25),
         checkers("causal"),
-        33.8,
-        1478,
-        first=573,
+        15.9,
+        1881,
+        first=95,
     ),
 )
 def floors_are_told_anew(patch: Patch) -> None:
@@ -540,9 +540,9 @@ def fences_are_ignored(patch: Patch) -> None:
     Search(
         only("unordered heavy-tail crash suspect suspect-crash", 4, 4, 15),
         checkers("agreement"),
-        3.0,
-        6669,
-        first=920,
+        1.3,
+        30_000,
+        first=4492,
     ),
 )
 def copies_tell_of_no_crash(patch: Patch) -> None:
@@ -753,7 +753,7 @@ def _answer_only(patch: Patch, while_up: bool) -> None:
 
 @ablation(
     "10: a node that came up without one that lived starts again when that one lets it in",
-    Search(only("islands joins crash recover cut", 2, 4, 10), checkers("acquaintance"), 4493, 1500),
+    Search(only("islands joins crash recover cut", 2, 4, 10), checkers("completeness views"), 4130, 4000),
 )
 def nodes_that_came_up_alone_go_on(patch: Patch) -> None:
     send_welcome = Admission._send_welcome
@@ -892,9 +892,9 @@ def stamps_are_not_compared(patch: Patch) -> None:
     Search(
         only("joins leaves rejoins unordered heavy-tail reactive crash relay-crash", 4, 8, 40),
         checkers("liveness"),
-        8.4,
-        2388,
-        first=645,
+        12.5,
+        4000,
+        first=1969,
     ),
 )
 def acknowledgements_have_no_clock(patch: Patch) -> None:
@@ -903,10 +903,14 @@ def acknowledgements_have_no_clock(patch: Patch) -> None:
 
 # 12: when a crash is over
 
-OVER_AND_OVER = only("unordered heavy-tail reactive crash relay-crash suspect recover", 4, 8, 25)
+CRASHES_AND_COMEBACKS = only("unordered heavy-tail reactive crash relay-crash suspect recover", 4, 8, 25)
+JOINS_AND_COMEBACKS = only("joins unordered heavy-tail reactive crash relay-crash suspect recover", 4, 8, 25)
 
 
-@ablation("12: a crash is over when it is final at all who live")
+@ablation(
+    "12: a crash is over when it is final at all who live",
+    Search(JOINS_AND_COMEBACKS, checkers("causal"), 173, 5662, first=40),
+)
 def collectors_do_not_wait(patch: Patch) -> None:
     try_over = Crashes._try_over
 
@@ -918,12 +922,18 @@ def collectors_do_not_wait(patch: Patch) -> None:
     patch.setattr(Crashes, "_try_over", at_once)
 
 
-@ablation("12: a crash is not over while something of the dead is held back somewhere")
+@ablation(
+    "12: a crash is not over while something of the dead is held back somewhere",
+    Search(JOINS_AND_COMEBACKS, checkers("causal"), 9.7, 5156, first=495),
+)
 def crashes_are_over_while_something_is_held_back(patch: Patch) -> None:
     patch.setattr(Topic, "holds_back_of", lambda self, over: False)
 
 
-@ablation("12: the last publications of the dead are kept until the crash is over")
+@ablation(
+    "12: the last publications of the dead are kept until the crash is over",
+    Search(JOINS_AND_COMEBACKS, checkers("agreement"), 48.2, 5190, first=224),
+)
 def held_publications_are_dropped_when_final(patch: Patch) -> None:
     purge_dead = Topic.purge_dead
 
@@ -935,7 +945,10 @@ def held_publications_are_dropped_when_final(patch: Patch) -> None:
     patch.setattr(Topic, "purge_dead", drop)
 
 
-@ablation("12: a flush about a crash that was over before is answered")
+@ablation(
+    "12: a flush about a crash that was over before is answered",
+    Search(CRASHES_AND_COMEBACKS, checkers("liveness views acquaintance"), 2612, 2175),
+)
 def flushes_about_what_was_forgotten_are_not_answered(patch: Patch) -> None:
     _answer_only(patch, while_up=False)
 
@@ -972,7 +985,10 @@ def cuts_of_the_next_incarnation_are_forgotten(patch: Patch) -> None:
     patch.setattr(Topic, "forget", all_of_it)
 
 
-@ablation("12: of a node that is gone the last incarnation is kept")
+@ablation(
+    "12: of a node that is gone the last incarnation is kept",
+    Search(CRASHES_AND_COMEBACKS, checkers("liveness views acquaintance"), 1030, 1126),
+)
 def graves_are_not_kept(patch: Patch) -> None:
     patch.setattr(LocalNode, "bury", lambda self, node, incarnation: None)
 
@@ -980,7 +996,12 @@ def graves_are_not_kept(patch: Patch) -> None:
 # 13: who is there
 
 
-@ablation("13: a receiver that has another view than the source asks for the recipients")
+@ablation(
+    "13: a receiver that has another view than the source asks for the recipients",
+    Search(
+        only("joins heavy-tail reactive", 4, 8, 20), checkers("completeness"), 1870, 1000, algorithm="checked"
+    ),
+)
 def receivers_use_their_own_view(patch: Patch) -> None:
     on_publication = Broadcasts.on_publication
 
@@ -1013,7 +1034,18 @@ def welcomes_do_not_tell_who_is_no_more(patch: Patch) -> None:
 
 
 @ablation(
-    "13: what a node has said of whom it deals with is added up, because Welcomes may overtake each other"
+    "13: what a node has said of whom it deals with is added up, because Welcomes may overtake each other",
+    Search(
+        only(
+            "joins permuted unordered heavy-tail greetings crash recover reboots boot-crash boot-reports suspect",
+            2,
+            5,
+            10,
+        ),
+        checkers("liveness"),
+        242,
+        6738,
+    ),
 )
 def the_last_welcome_counts(patch: Patch) -> None:
     def replace_it(self: Admission, sender: int, dealt_with: Incarnations) -> None:
