@@ -40,7 +40,7 @@ from vcubeps.protocol.causality import Ordered, Past
 from vcubeps.protocol.crashes import Crashes
 from vcubeps.protocol.dissemination import Dissemination, Task
 from vcubeps.protocol.limits import MAX_INCARNATION
-from vcubeps.protocol.local import LocalNode
+from vcubeps.protocol.local import LocalNode, merge_newest
 from vcubeps.protocol.membership import View
 from vcubeps.protocol.messages import (
     Ack,
@@ -52,6 +52,7 @@ from vcubeps.protocol.messages import (
     Final,
     Flush,
     Incarnations,
+    IsFinal,
     Item,
     Over,
     Publication,
@@ -60,6 +61,7 @@ from vcubeps.protocol.messages import (
     Unsubscription,
     Welcome,
     addressed_incarnation,
+    incarnation_of,
 )
 from vcubeps.protocol.outputs import Deliver, Output, Send, Unsubscribed
 from vcubeps.protocol.peer import Peer
@@ -182,9 +184,9 @@ def members_report_no_floor(patch: Patch) -> None:
     Search(
         only("joins rejoins unordered heavy-tail reactive crash join-crash suspect", 8, 8, 25),
         checkers("causal"),
-        33.8,
-        1478,
-        first=573,
+        15.9,
+        1881,
+        first=95,
     ),
 )
 def floors_are_told_anew(patch: Patch) -> None:
@@ -544,9 +546,9 @@ def fences_are_ignored(patch: Patch) -> None:
     Search(
         only("unordered heavy-tail crash suspect suspect-crash", 4, 4, 15),
         checkers("agreement"),
-        3.0,
-        6669,
-        first=920,
+        1.3,
+        30_000,
+        first=4492,
     ),
 )
 def copies_tell_of_no_crash(patch: Patch) -> None:
@@ -757,7 +759,7 @@ def _answer_only(patch: Patch, while_up: bool) -> None:
 
 @ablation(
     "10: a node that came up without one that lived starts again when that one lets it in",
-    Search(only("islands joins crash recover cut", 2, 4, 10), checkers("acquaintance"), 4493, 1500),
+    Search(only("islands joins crash recover cut", 2, 4, 10), checkers("completeness views"), 4130, 4000),
 )
 def nodes_that_came_up_alone_go_on(patch: Patch) -> None:
     send_welcome = Admission._send_welcome
@@ -896,9 +898,9 @@ def stamps_are_not_compared(patch: Patch) -> None:
     Search(
         only("joins leaves rejoins unordered heavy-tail reactive crash relay-crash", 4, 8, 40),
         checkers("liveness"),
-        8.4,
-        2388,
-        first=645,
+        12.5,
+        4000,
+        first=1969,
     ),
 )
 def acknowledgements_have_no_clock(patch: Patch) -> None:
@@ -1016,6 +1018,181 @@ def fences_do_not_come_first(patch: Patch) -> None:
 
     patch.setattr(Probes, "_greet", silent)
     patch.setattr(Probes, "_refuses", lambda self, node, asker: False)
+
+
+# 12: when a crash is over
+
+CRASHES_AND_COMEBACKS = only("unordered heavy-tail reactive crash relay-crash suspect recover", 4, 8, 25)
+JOINS_AND_COMEBACKS = only("joins unordered heavy-tail reactive crash relay-crash suspect recover", 4, 8, 25)
+
+
+@ablation(
+    "12: a crash is over when it is final at all who live",
+    Search(JOINS_AND_COMEBACKS, checkers("causal"), 173, 5662, first=40),
+)
+def collectors_do_not_wait(patch: Patch) -> None:
+    try_over = Crashes._try_over
+
+    def at_once(self: Crashes) -> None:
+        for other in self._local.living:
+            merge_newest(self._final_at.setdefault(other, {}), self._candidates())
+        try_over(self)
+
+    patch.setattr(Crashes, "_try_over", at_once)
+
+
+@ablation(
+    "12: a crash is not over while something of the dead is held back somewhere",
+    Search(JOINS_AND_COMEBACKS, checkers("causal"), 9.7, 5156, first=495),
+)
+def crashes_are_over_while_something_is_held_back(patch: Patch) -> None:
+    patch.setattr(Topic, "holds_back_of", lambda self, over: False)
+
+
+@ablation(
+    "12: the last publications of the dead are kept until the crash is over",
+    Search(JOINS_AND_COMEBACKS, checkers("agreement"), 48.2, 5190, first=224),
+)
+def held_publications_are_dropped_when_final(patch: Patch) -> None:
+    purge_dead = Topic.purge_dead
+
+    def drop(self: Topic) -> None:
+        purge_dead(self)
+        ended = self.local.ended_finally
+        self.newest = {x: m for x, m in self.newest.items() if incarnation_of(m.counter) > ended(x)}
+
+    patch.setattr(Topic, "purge_dead", drop)
+
+
+@ablation(
+    "12: a flush about a crash that was over before is answered",
+    Search(CRASHES_AND_COMEBACKS, checkers("liveness views acquaintance"), 2612, 2175),
+)
+def flushes_about_what_was_forgotten_are_not_answered(patch: Patch) -> None:
+    _answer_only(patch, while_up=False)
+
+
+@ablation("12: a collector that came later does not take for over what it has not heard of")
+def collectors_take_what_they_do_not_know_for_over(patch: Patch) -> None:
+    on_final = Crashes.on_final
+
+    def sure(self: Crashes, sender: int, final: Final) -> None:
+        local = self._local
+        unknown = {x: n for x, n in final.dead.items() if x not in self.not_over and x not in local.dead}
+        if unknown:
+            local.send(sender, Over(local.incarnation, final.origin, unknown))
+            final = replace(final, dead={x: n for x, n in final.dead.items() if x not in unknown})
+        on_final(self, sender, final)
+
+    patch.setattr(Crashes, "on_final", sure)
+
+
+@ablation("12: a collector asks those who have not said that a crash is final")
+def collectors_do_not_ask(patch: Patch) -> None:
+    try_over = Crashes._try_over
+
+    def silent(self: Crashes) -> None:
+        before = len(self._local.outputs)
+        try_over(self)
+        caused = self._local.outputs[before:]
+        self._local.outputs[before:] = [
+            output
+            for output in caused
+            if not (isinstance(output, Send) and isinstance(output.message, IsFinal))
+        ]
+
+    patch.setattr(Crashes, "_try_over", silent)
+
+
+@ablation("12: what is forgotten of an incarnation is not forgotten of the next one")
+def cuts_of_the_next_incarnation_are_forgotten(patch: Patch) -> None:
+    forget = Topic.forget
+
+    def all_of_it(self: Topic, over: Incarnations) -> None:
+        forget(self, over)
+        for node in over:
+            self.cut.pop(node, None)
+
+    patch.setattr(Topic, "forget", all_of_it)
+
+
+@ablation(
+    "12: of a node that is gone the last incarnation is kept",
+    Search(CRASHES_AND_COMEBACKS, checkers("liveness views acquaintance"), 1030, 1126),
+)
+def graves_are_not_kept(patch: Patch) -> None:
+    patch.setattr(LocalNode, "bury", lambda self, node, incarnation: None)
+
+
+# 13: who is there
+
+
+@ablation(
+    "13: a receiver that has another view than the source asks for the recipients",
+    Search(
+        only("joins heavy-tail reactive", 4, 8, 20), checkers("completeness"), 1870, 1000, algorithm="checked"
+    ),
+)
+def receivers_use_their_own_view(patch: Patch) -> None:
+    on_publication = Broadcasts.on_publication
+
+    def guess(self: Broadcasts, sender: int, copy: Copy, publication: Publication) -> None:
+        if copy.recipients is None:
+            me, worker = self._local.me, self.workers.get(publication.topic)
+            topic = worker.topic if worker is not None else None
+            own = topic.subtree(cluster(me, sender) - 1) if topic is not None else {me: 0}
+            copy = replace(copy, recipients=own)
+        on_publication(self, sender, copy, publication)
+
+    patch.setattr(Broadcasts, "on_publication", guess)
+
+
+@ablation("13: what a node knows of several topics together is corrected by what the members of one tell it")
+def merged_knowledge_is_not_corrected(patch: Patch) -> None:
+    patch.setattr(Past, "correct", Past.learn)
+
+
+@ablation("13: a Welcome tells who of those asked about is no more")
+def welcomes_do_not_tell_who_is_no_more(patch: Patch) -> None:
+    send_welcome = Admission._send_welcome
+
+    def silent(
+        self: Admission, destination: int, asked_with: int | None, wanted: Incarnations, admit: bool
+    ) -> None:
+        send_welcome(self, destination, asked_with, {}, admit)
+
+    patch.setattr(Admission, "_send_welcome", silent)
+
+
+@ablation(
+    "13: what a node has said of whom it deals with is added up, because Welcomes may overtake each other",
+    Search(
+        only(
+            "joins permuted unordered heavy-tail greetings crash recover reboots boot-crash boot-reports suspect",
+            2,
+            5,
+            10,
+        ),
+        checkers("liveness"),
+        242,
+        6738,
+    ),
+)
+def the_last_welcome_counts(patch: Patch) -> None:
+    def replace_it(self: Admission, sender: int, dealt_with: Incarnations) -> None:
+        self._reported[sender] = dealt_with
+
+    patch.setattr(Admission, "_note_reported", replace_it)
+
+
+@ablation("13: a newcomer goes up only when somebody who is up has let it in")
+def newcomers_go_up_alone(patch: Patch) -> None:
+    boot = Admission.boot
+
+    def alone(self: Admission, expected: Any, seeds: Any, may_come_up_alone: bool) -> None:
+        boot(self, expected, seeds, may_come_up_alone=True)
+
+    patch.setattr(Admission, "boot", alone)
 
 
 # Measuring

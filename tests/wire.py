@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from vcubeps.protocol.errors import UsageError
-from vcubeps.protocol.outputs import Deliver, Output, Received, Restarted, Send, Started, Subscribed
+from vcubeps.protocol.outputs import Arrived, Deliver, Output, Received, Restarted, Send, Started, Subscribed
 
 MAX_STEPS = 100_000
 """Messages that one `run()` delivers at most; more means that the peers talk in circles."""
@@ -21,6 +21,8 @@ class InFlight(NamedTuple):
     source: int
     destination: int
     message: Any
+    sent_from: int = -1
+    """The place of the source, if that is not its id: see `Wire.arrive`."""
 
 
 class Call(NamedTuple):
@@ -37,6 +39,9 @@ class Wire:
     of one node, `delivered[node]` its (source, payload), `received[node]` its (source, counter) and
     `started[node]` its own broadcasts. `subscribed` holds the (node, topic) whose subscription is in effect:
     from Subscribed on until the node unsubscribes or crashes.
+
+    A peer's *place* is its id, except where two peers have the same id: then one of them is at another place, a number
+    that is no id, and what others send to that id goes to whoever they believe has it.
     """
 
     def __init__(
@@ -56,6 +61,10 @@ class Wire:
         self.incarnations = dict.fromkeys(self.nodes, 0)
         self.in_flight: list[InFlight] = []
         self._slow: dict[tuple[int, int], Callable[[Any], bool]] = {}
+        self._newcomers: dict[int, dict[str, Any]] = {}
+        self._addresses: dict[bytes, int] = {}
+        self._routes: dict[tuple[int, int], int] = {}
+        """Place, id → place of whom the peer there believes to have that id."""
         self._publications: defaultdict[tuple[int, str], list[bytes]] = defaultdict(list)
         self.subscribed: set[tuple[int, str]] = set()
         self.log: list[tuple[int, Call | Output]] = []
@@ -93,6 +102,24 @@ class Wire:
         except UsageError:
             self._publications[node, topic].append(payload)
 
+    def arrive(
+        self,
+        node: int,
+        seeds: Iterable[int],
+        *,
+        place: int | None = None,
+        address: bytes = b"",
+        **options: Any,
+    ) -> None:
+        """A newcomer starts that knows `seeds`; at another place than its id if that is taken."""
+        at = node if place is None else place
+        self._newcomers[at] = {"node": node, "seeds": tuple(seeds), "address": address, **options}
+        if address:
+            self._addresses[address] = at
+        self.incarnations[at] = options.get("incarnation", 0)
+        self.peers[at] = self._factory(**self._newcomers[at])
+        self._carry_out(at, self.peers[at].start())
+
     def suspect(self, observer: int, node: int, incarnation: int) -> None:
         self._carry_out(observer, self.peers[observer].suspect(node, incarnation))
 
@@ -114,7 +141,11 @@ class Wire:
     def recover(self, node: int) -> None:
         """Start the crashed node again as its next incarnation."""
         self.incarnations[node] += 1
-        self.peers[node] = self._factory(node, self.nodes, incarnation=self.incarnations[node])
+        if node in self._newcomers:
+            options = self._newcomers[node] | {"incarnation": self.incarnations[node]}
+            self.peers[node] = self._factory(**options)
+        else:
+            self.peers[node] = self._factory(node, self.nodes, incarnation=self.incarnations[node])
         self._carry_out(node, self.peers[node].start())
 
     # Running.
@@ -128,10 +159,12 @@ class Wire:
 
     def step(self) -> bool:
         """Deliver the oldest message that is not held; False if there is none."""
-        for index, (source, destination, message) in enumerate(self.in_flight):
+        for index, (source, destination, message, sent_from) in enumerate(self.in_flight):
             slow = self._slow.get((source, destination))
             if slow is None or not slow(message):
                 del self.in_flight[index]
+                if sent_from >= 0 and source not in self.peers[destination].present:
+                    self._routes[destination, source] = sent_from
                 self._carry_out(destination, self.peers[destination].receive(source, message))
                 return True
         return False
@@ -144,9 +177,10 @@ class Wire:
             self.log.append((node, output))
             self.outputs[node].append(output)
             match output:
-                case Send(destination, message):
-                    if destination in self.peers:
-                        self.in_flight.append(InFlight(node, destination, message))
+                case Send(destination, message, address):
+                    self._send(node, destination, message, address)
+                case Arrived(other, _, address) if address:
+                    self._routes[node, other] = self._addresses[address]
                 case Deliver():
                     self.delivered[node] += [(output.source, payload) for _, payload in output.items]
                 case Received():
@@ -162,6 +196,12 @@ class Wire:
             if isinstance(output, Subscribed):
                 for payload in self._publications.pop((node, output.topic), []):
                     self.publish(node, output.topic, payload)
+
+    def _send(self, place: int, destination: int, message: Any, address: bytes) -> None:
+        to = self._addresses[address] if address else self._routes.get((place, destination), destination)
+        if to in self.peers:
+            node = self._newcomers[place]["node"] if place in self._newcomers else place
+            self.in_flight.append(InFlight(node, to, message, place if place != node else -1))
 
     def _forget_subscriptions(self, node: int) -> None:
         self.subscribed = {entry for entry in self.subscribed if entry[0] != node}

@@ -27,8 +27,17 @@ from wire import Wire
 Trace = Callable[[], bool]
 TRACES: dict[str, Trace] = {}
 
-TRACED_ELSEWHERE = {"nodes_go_up_among_strangers", "joins_do_not_wait_for_finality"}
-"""By test_what_the_search_found.py."""
+TRACED_ELSEWHERE = {
+    "nodes_go_up_among_strangers",
+    "joins_do_not_wait_for_finality",
+    "collectors_take_what_they_do_not_know_for_over",
+    "collectors_do_not_ask",
+    "cuts_of_the_next_incarnation_are_forgotten",
+    "welcomes_do_not_tell_who_is_no_more",
+    "newcomers_go_up_alone",
+    "merged_knowledge_is_not_corrected",
+}
+"""By test_what_the_search_found.py, test_over.py, test_newcomers.py and test_left_topics.py."""
 
 
 def broken_without(ablation: str) -> Callable[[Trace], Trace]:

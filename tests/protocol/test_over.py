@@ -6,6 +6,11 @@ from typing import Any
 
 import pytest
 
+from ablations import (
+    collectors_do_not_ask,
+    collectors_take_what_they_do_not_know_for_over,
+    cuts_of_the_next_incarnation_are_forgotten,
+)
 from crash_stories import (
     T,
     at_work,
@@ -187,11 +192,8 @@ def test_a_new_incarnation_may_come_before_the_crash_of_the_old_one_is_over() ->
 # The collector changes.
 
 
-@pytest.mark.parametrize("missed", [1, 2])
-@pytest.mark.parametrize("comes_back", [False, True], ids=["gone", "back"])
-def test_a_crash_is_over_for_those_whom_the_collector_did_not_reach_before_it_died(
-    missed: int, comes_back: bool
-) -> None:
+def collector_dies_before_it_has_reached(missed: int, comes_back: bool) -> Wire:
+    """That 3 has crashed is over, says 0, but not to `missed`, and dies."""
     wire = members_of(range(4))
     wire.hold(0, missed, is_over)
     wire.crash(3)
@@ -200,16 +202,30 @@ def test_a_crash_is_over_for_those_whom_the_collector_did_not_reach_before_it_di
         wire.recover(3)
         wire.run()
     assert wire.peers[missed]._crashes.not_over == {3: 0}
-
     crash_without_a_trace(wire, 0)
     report(wire, 0)
-
-    assert all(peer._crashes.not_over == {} for peer in wire.peers.values())
-    assert all(set(peer._local.dead) == set() for peer in wire.peers.values())
+    return wire
 
 
-@pytest.mark.parametrize("source", [3, 0], ids=["another that came back", "itself"])
-def test_a_collector_that_came_later_waits_for_those_who_hold_something_of_the_dead_back(source: int) -> None:
+def all_is_over(wire: Wire) -> bool:
+    return all(not peer._crashes.not_over and not peer._local.dead for peer in wire.peers.values())
+
+
+@pytest.mark.parametrize("missed", [1, 2])
+@pytest.mark.parametrize("comes_back", [False, True], ids=["gone", "back"])
+def test_a_crash_is_over_for_those_whom_the_collector_did_not_reach_before_it_died(
+    missed: int, comes_back: bool
+) -> None:
+    assert all_is_over(collector_dies_before_it_has_reached(missed, comes_back))
+
+
+def test_without_asking_the_next_collector_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    collectors_do_not_ask(monkeypatch)
+
+    assert not all_is_over(collector_dies_before_it_has_reached(1, comes_back=False))
+
+
+def collector_comes_later(source: int) -> Wire:
     """q of 5 is slow to 2, where p of the source, which depends on it, waits. The source crashes and comes back, and
     so does 0, which collects from now on and knows nothing of it. m of 1 must not overtake q and p."""
     wire = members_of(range(6))
@@ -224,16 +240,30 @@ def test_a_collector_that_came_later_waits_for_those_who_hold_something_of_the_d
         wire.recover(node)
         wire.run()
     assert wire.peers[0].is_up
-    assert wire.peers[0].incarnation == 1
-
     wire.publish(1, T, b"m")
     wire.run()
     for sender in (0, 1, 3, 4, 5):
         wire.release(sender, 2)
     wire.run()
+    return wire
+
+
+came_back = pytest.mark.parametrize("source", [3, 0], ids=["another", "the collector"])
+
+
+@came_back
+def test_a_collector_that_came_later_waits_for_those_who_hold_something_of_the_dead_back(source: int) -> None:
+    wire = collector_comes_later(source)
 
     assert wire.delivered[2] == [(5, b"q"), (source, b"p"), (1, b"m")]
-    assert all(peer._crashes.not_over == {} for peer in wire.peers.values())
+    assert all_is_over(wire)
+
+
+@came_back
+def test_without_waiting_causal_order_is_broken(source: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    collectors_take_what_they_do_not_know_for_over(monkeypatch)
+
+    assert collector_comes_later(source).delivered[2][0] == (1, b"m")
 
 
 def test_who_has_been_told_that_a_crash_is_over_answers_a_collector_that_has_not() -> None:
@@ -253,7 +283,7 @@ def test_who_has_been_told_that_a_crash_is_over_answers_a_collector_that_has_not
 # Cuts.
 
 
-def test_where_the_next_incarnation_stood_at_a_later_cut_is_not_forgotten_with_the_one_before() -> None:
+def crash_is_over_after_a_later_cut() -> Wire:
     """That 3 crashed is over, but 2 has not heard so. As incarnation 1, 3 publishes w, slow to 2; 4 answers w by q,
     which only 5 gets and answers by r. 4 and 5 crash: q is lost. r must wait for w at 2."""
     wire = members_of(range(1, 6))
@@ -276,7 +306,6 @@ def test_where_the_next_incarnation_stood_at_a_later_cut_is_not_forgotten_with_t
     report(wire, 4, 5)
     assert wire.delivered[1] == [(3, b"w"), (5, b"r")]
     assert wire.peers[2]._crashes.not_over[3] == 0
-
     wire.release(1, 2)
     wire.run()
     assert 3 not in wire.peers[2]._crashes.not_over
@@ -284,5 +313,16 @@ def test_where_the_next_incarnation_stood_at_a_later_cut_is_not_forgotten_with_t
     wire.run()
     wire.release(3, 2)
     wire.run()
+    return wire
+
+
+def test_where_the_next_incarnation_stood_at_a_later_cut_is_not_forgotten_with_the_one_before() -> None:
+    wire = crash_is_over_after_a_later_cut()
 
     assert wire.delivered[2] == [(3, b"w"), (5, b"r"), (1, b"look again")]
+
+
+def test_if_it_is_forgotten_causal_order_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuts_of_the_next_incarnation_are_forgotten(monkeypatch)
+
+    assert crash_is_over_after_a_later_cut().delivered[2][0] == (5, b"r")

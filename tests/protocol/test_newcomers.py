@@ -1,0 +1,527 @@
+"""Nodes that nobody knew come, with seeds; ids are used again, or taken. Directed traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ablations import newcomers_go_up_alone, welcomes_do_not_tell_who_is_no_more
+from crash_stories import T, at_work, crash_without_a_trace, is_flush, members_of, report
+from vcubeps.protocol import local as local_module
+from vcubeps.protocol.errors import UsageError
+from vcubeps.protocol.limits import MAX_ADDRESS_BYTES, MAX_GRAVES, MAX_IDENTITY
+from vcubeps.protocol.messages import ANY_INCARNATION, Card, Fence, Hello, Welcome
+from vcubeps.protocol.outputs import Arrived, Departed, IdTaken, Restarted, RestartReason, Send, Up
+from vcubeps.protocol.peer import Peer
+from wire import Wire
+
+
+def is_welcome(message: Any) -> bool:
+    return isinstance(message, Welcome)
+
+
+def is_hello(message: Any) -> bool:
+    return isinstance(message, Hello)
+
+
+def present_everywhere(wire: Wire) -> bool:
+    """Whether all that are there deal with all others that are there, and with nobody else."""
+    living = {node: peer.incarnation for node, peer in wire.peers.items()}
+    return all(
+        peer.is_up and dict(peer.present) == {x: i for x, i in living.items() if x != node}
+        for node, peer in wire.peers.items()
+    )
+
+
+def all_talk_to_each_other(wire: Wire) -> bool:
+    """Whether what one of them publishes, when all have joined, reaches all."""
+    for node in sorted(wire.peers):
+        if wire.peers[node].can_subscribe(T):
+            wire.subscribe(node, T)
+            wire.run()
+    speaker = max(wire.peers)
+    wire.publish(speaker, T, b"hello")
+    wire.run()
+    return all((speaker, b"hello") in wire.delivered[node] for node in wire.peers)
+
+
+def outputs_of(wire: Wire, node: int, kind: type) -> list[Any]:
+    return [output for output in wire.outputs[node] if isinstance(output, kind)]
+
+
+# Coming.
+
+
+@pytest.mark.parametrize("seeds", [(0,), (2,), (0, 1), (0, 1, 2, 3)], ids=str)
+def test_a_newcomer_learns_from_its_seeds_who_is_there_and_is_let_in_by_all(seeds: tuple[int, ...]) -> None:
+    wire = members_of(range(4))
+
+    wire.arrive(9, seeds)
+    wire.run()
+
+    assert wire.outputs[9][-1] == Up(0)
+    assert present_everywhere(wire)
+    assert all_talk_to_each_other(wire)
+    assert at_work(wire) == {}
+
+
+def test_a_newcomer_is_not_up_before_all_have_let_it_in() -> None:
+    wire = members_of(range(4))
+    wire.hold(2, 9, is_welcome)
+
+    wire.arrive(9, [0])
+    wire.run()
+
+    assert not wire.peers[9].is_up
+    assert not wire.peers[9].can_subscribe(T)
+
+
+def newcomer_without_answers() -> Wire:
+    wire = members_of(range(2))
+    wire.hold(9, 0)
+    wire.arrive(9, [0])
+    wire.run()
+    return wire
+
+
+def test_a_newcomer_that_nobody_has_answered_is_not_up() -> None:
+    assert not newcomer_without_answers().peers[9].is_up
+
+
+def test_without_that_rule_it_is_up_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    newcomers_go_up_alone(monkeypatch)
+
+    assert newcomer_without_answers().peers[9].is_up
+
+
+def test_two_newcomers_that_know_only_each_other_do_not_go_up() -> None:
+    wire = Wire(Peer, [0])
+    wire.arrive(8, [9])
+    wire.arrive(9, [8])
+
+    wire.run()
+
+    assert not wire.peers[8].is_up
+    assert not wire.peers[9].is_up
+
+
+def test_a_newcomer_whose_seed_is_another_newcomer_comes_up_with_it() -> None:
+    wire = members_of(range(4))
+    wire.arrive(8, [0])
+    wire.arrive(9, [8])
+
+    wire.run()
+
+    assert present_everywhere(wire)
+
+
+def test_a_newcomer_goes_on_with_another_seed_if_one_is_not_there() -> None:
+    wire = members_of(range(4))
+
+    wire.arrive(9, [0, 77])
+    wire.run()
+
+    assert present_everywhere(wire)
+
+
+def test_a_seed_that_dies_before_it_has_answered_is_made_up_for_by_another() -> None:
+    wire = members_of(range(4))
+    wire.hold(9, 0)
+    wire.arrive(9, [0, 1])
+    wire.run()
+
+    crash_without_a_trace(wire, 0)
+    report(wire, 0)
+
+    assert present_everywhere(wire)
+    assert all_talk_to_each_other(wire)
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_a_seed_may_die_at_any_moment_of_the_join(steps: int) -> None:
+    wire = members_of(range(4))
+    wire.arrive(9, [0, 3])
+    for _ in range(steps):
+        wire.step()
+
+    crash_without_a_trace(wire, 0)
+    report(wire, 0)
+
+    assert present_everywhere(wire)
+    assert all_talk_to_each_other(wire)
+    assert at_work(wire) == {}
+
+
+@pytest.mark.parametrize("seeds", [lambda node: [0], lambda node: [node % 4], lambda node: [0, node - 1]])
+def test_many_newcomers_at_once_all_come_up(seeds: Callable[[int], list[int]]) -> None:
+    wire = members_of(range(4))
+
+    for node in range(4, 16):
+        wire.arrive(node, seeds(node))
+    wire.run()
+
+    assert present_everywhere(wire)
+    assert all_talk_to_each_other(wire)
+
+
+def test_a_newcomer_that_comes_during_a_crash_is_let_in_when_that_is_final() -> None:
+    wire = members_of(range(4))
+    wire.hold(2, 0, is_flush)
+    crash_without_a_trace(wire, 3)
+    report(wire, 3)
+
+    wire.arrive(9, [0])
+    wire.run()
+    was_up = wire.peers[9].is_up
+    wire.release(2, 0)
+    wire.run()
+
+    assert not was_up
+    assert present_everywhere(wire)
+    assert 3 not in wire.peers[9].present
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_a_node_may_crash_at_any_moment_of_a_newcomers_join(steps: int) -> None:
+    wire = members_of(range(4))
+    wire.arrive(9, [0])
+    for _ in range(steps):
+        wire.step()
+
+    crash_without_a_trace(wire, 2)
+    report(wire, 2)
+
+    assert present_everywhere(wire)
+    assert at_work(wire) == {}
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_a_newcomer_that_dies_during_its_join_is_forgotten_by_all(steps: int) -> None:
+    wire = members_of(range(4))
+    wire.arrive(9, [0])
+    for _ in range(steps):
+        wire.step()
+
+    crash_without_a_trace(wire, 9)
+    for observer in range(4):  # only those who have heard of it are told
+        if wire.peers[observer].known_incarnation(9) == 0:
+            wire.suspect(observer, 9, 0)
+    wire.run()
+
+    assert present_everywhere(wire)
+    assert all(9 not in peer._local.known for peer in wire.peers.values())
+    assert at_work(wire) == {}
+
+
+def seed_is_gone_and_forgotten_before_the_others_hear_of_the_newcomer() -> Wire:
+    """3 lets newcomer 9 in and crashes. Nobody reports that to 9, and when it asks the others, it is over for them."""
+    wire = members_of(range(4))
+    for other in range(3):
+        wire.hold(9, other)
+    wire.arrive(9, [3])
+    wire.run()
+    crash_without_a_trace(wire, 3)
+    for observer in range(3):
+        wire.suspect(observer, 3, 0)
+    wire.run()
+    for other in range(3):
+        wire.release(9, other)
+    wire.run()
+    return wire
+
+
+def test_a_newcomer_is_told_who_is_no_more() -> None:
+    assert present_everywhere(seed_is_gone_and_forgotten_before_the_others_hear_of_the_newcomer())
+
+
+def test_without_that_rule_a_newcomer_waits_for_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which comes, sooner or later: no promise breaks, it takes longer. So no random schedule can tell."""
+    welcomes_do_not_tell_who_is_no_more(monkeypatch)
+    wire = seed_is_gone_and_forgotten_before_the_others_hear_of_the_newcomer()
+    was_up = wire.peers[9].is_up
+
+    wire.suspect(9, 3, 0)
+    wire.run()
+
+    assert not was_up
+    assert present_everywhere(wire)
+
+
+def test_arrivals_and_departures_are_told() -> None:
+    wire = members_of(range(2))
+    wire.arrive(9, [0])
+    wire.run()
+
+    crash_without_a_trace(wire, 9)
+    report(wire, 9)
+
+    for node in (0, 1):
+        assert Arrived(9, 0, b"") in wire.outputs[node]
+        assert wire.outputs[node].index(Departed(9, 0)) > wire.outputs[node].index(Arrived(9, 0, b""))
+
+
+def test_a_newcomer_arrives_at_itself_never() -> None:
+    wire = members_of(range(4))
+
+    wire.arrive(9, [0, 1])
+    wire.run()
+
+    assert 9 not in [arrived.node for arrived in outputs_of(wire, 9, Arrived)]
+
+
+def test_a_newcomer_that_is_falsely_suspected_comes_back_with_its_seeds() -> None:
+    wire = members_of(range(4))
+    wire.arrive(9, [0])
+    wire.run()
+
+    wire.suspect(2, 9, 0)
+    wire.run()
+
+    assert wire.peers[9].incarnation == 1
+    assert present_everywhere(wire)
+
+
+# Addresses.
+
+
+def test_addresses_are_told_to_all() -> None:
+    wire = members_of(range(4))
+    wire.arrive(8, [0], address=b"at 8", identity=88)
+    wire.run()
+
+    wire.arrive(9, [1], address=b"at 9", identity=99)
+    wire.run()
+
+    assert all(Arrived(8, 0, b"at 8") in wire.outputs[node] for node in (0, 1, 2, 3, 9))
+    assert all(Arrived(9, 0, b"at 9") in wire.outputs[node] for node in (0, 1, 2, 3, 8))
+
+
+def test_an_address_may_change_with_the_incarnation() -> None:
+    wire = members_of(range(2))
+    wire.arrive(9, [0], address=b"here", identity=9)
+    wire.run()
+    wire.crash(9)
+
+    wire.arrive(9, [0], address=b"there", identity=9, incarnation=1)
+    wire.run()
+
+    assert Arrived(9, 1, b"there") in wire.outputs[1]
+    assert present_everywhere(wire)
+
+
+# Ids.
+
+
+def test_an_id_that_was_used_before_goes_on_above_its_last_incarnation_after_one_fence() -> None:
+    wire = members_of(range(4))
+    wire.arrive(9, [0], incarnation=5)
+    wire.run()
+    wire.crash(9)
+    report(wire, 9)
+
+    wire.arrive(9, [0])
+    wire.run()
+
+    assert outputs_of(wire, 9, Restarted) == [Restarted(6, (), RestartReason.DECLARED_CRASHED)]
+    assert present_everywhere(wire)
+
+
+def test_an_id_whose_last_user_is_believed_alive_takes_its_place() -> None:
+    """It came again without an identity, so that nobody can tell that it is another."""
+    wire = members_of(range(4))
+    wire.arrive(9, [0])
+    wire.run()
+    wire.crash(9)
+
+    wire.arrive(9, [0], incarnation=1)
+    wire.run()
+
+    assert present_everywhere(wire)
+
+
+def test_who_comes_with_an_id_that_another_has_is_told() -> None:
+    wire = members_of(range(4))
+    wire.arrive(9, [0], address=b"first", identity=1)
+    wire.run()
+
+    wire.arrive(9, [1], address=b"second", identity=2, place=1 << 20)
+    wire.run()
+
+    assert wire.outputs[1 << 20][-1] == IdTaken()
+    assert not wire.peers[1 << 20].is_up
+    assert wire.peers[9].is_up
+    assert all(wire.peers[node]._local.cards[9].identity == 1 for node in range(4))
+
+
+@pytest.mark.parametrize("steps", range(16))
+def test_of_two_that_come_with_one_id_at_most_one_is_let_in_by_all_and_the_other_is_told(steps: int) -> None:
+    wire = members_of(range(4))
+    other = 1 << 20
+    wire.arrive(9, [0], address=b"first", identity=1)
+    for _ in range(steps):
+        wire.step()
+
+    wire.arrive(9, [3], address=b"second", identity=2, place=other)
+    wire.run()
+
+    told = {place for place in (9, other) if outputs_of(wire, place, IdTaken)}
+    up = {place for place in (9, other) if wire.peers[place].is_up}
+    assert told | up == {9, other}
+    assert len(up) <= 1
+    assert not told & up
+
+
+def test_who_was_told_that_its_id_is_taken_may_come_with_another() -> None:
+    wire = members_of(range(4))
+    wire.arrive(9, [0], address=b"first", identity=1)
+    wire.arrive(9, [3], address=b"second", identity=2, place=1 << 20)
+    wire.run()
+    for place in (9, 1 << 20):
+        if not wire.peers[place].is_up:
+            wire.crash(place)
+    report(wire, *({9} - wire.peers.keys()))
+
+    wire.arrive(10, [3], address=b"second", identity=2)
+    wire.run()
+
+    assert present_everywhere(wire)
+
+
+def test_a_node_that_is_up_does_not_believe_that_its_id_is_taken() -> None:
+    wire = members_of(range(2))
+    wire.arrive(9, [0], address=b"first", identity=1)
+    wire.run()
+    before = len(wire.outputs[9])
+
+    wire.arrive(9, [1], address=b"second", identity=2, place=1 << 20)
+    wire.run()
+
+    assert IdTaken() not in wire.outputs[9][before:]
+    assert present_everywhere_but(wire, 1 << 20)
+
+
+def present_everywhere_but(wire: Wire, place: int) -> bool:
+    del wire.peers[place]
+    return present_everywhere(wire)
+
+
+# Leaving for good.
+
+
+def test_who_has_left_for_good_is_forgotten_by_all() -> None:
+    wire = members_of(range(4))
+    for node in range(10, 20):
+        wire.arrive(node, [0], address=b"%d" % node, identity=node)
+        wire.run()
+        wire.crash(node)
+        report(wire, node)
+
+    for peer in wire.peers.values():
+        assert set(peer.present) | {peer.node} == {0, 1, 2, 3}
+        assert peer._local.known.keys() == peer._local.living.keys()
+        assert peer._local.cards == {}
+        assert peer._local._graves == dict.fromkeys(range(10, 20), 0)
+    assert at_work(wire) == {}
+
+
+def test_graves_are_bounded_and_one_number_stands_for_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_module, "MAX_GRAVES", 3)
+    wire = members_of(range(2))
+    for node, incarnation in ((10, 4), (11, 1), (12, 0), (13, 2), (14, 0)):
+        wire.arrive(node, [0], incarnation=incarnation)
+        wire.run()
+        wire.crash(node)
+        report(wire, node)
+
+    local = wire.peers[0]._local
+
+    assert local._graves == {12: 0, 13: 2, 14: 5}  # 14 had to go on above all that were merged
+    assert local.ended(10) == local.ended(11) == local.ended(77) == 4
+    assert MAX_GRAVES == 4096
+
+
+def test_a_newcomer_with_an_id_that_nobody_had_goes_on_above_the_graves_that_were_merged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local_module, "MAX_GRAVES", 1)
+    wire = members_of(range(2))
+    for node in (10, 11):
+        wire.arrive(node, [0], incarnation=4)
+        wire.run()
+        wire.crash(node)
+        report(wire, node)
+
+    wire.arrive(77, [0])
+    wire.run()
+
+    assert wire.peers[77].incarnation == 5
+    assert present_everywhere(wire)
+
+
+def test_a_late_hello_of_one_that_is_gone_is_answered_by_a_fence() -> None:
+    wire = members_of(range(2))
+    wire.arrive(9, [0])
+    wire.run()
+    wire.crash(9)
+    report(wire, 9)
+
+    outputs = wire.peers[0].receive(9, Hello(0, ANY_INCARNATION, Card(0), 0, {}))
+
+    assert outputs == [Send(9, Fence(0, ANY_INCARNATION, incarnation=0))]
+    assert 9 not in wire.peers[0].present
+
+
+# What it costs.
+
+
+def test_an_admission_costs_each_of_64_at_most_four_messages() -> None:
+    wire = Wire(Peer, range(64))
+    before = {node: len(outputs_of(wire, node, Send)) for node in range(64)}
+
+    wire.arrive(99, [17])
+    wire.run()
+
+    assert present_everywhere(wire)
+    sent = {node: len(outputs_of(wire, node, Send)) - before[node] for node in range(64)}
+    in_all = sum(sent.values()) + len(outputs_of(wire, 99, Send))
+    assert in_all <= 4 * 64
+    assert max(sent.values()) <= 4
+
+
+def test_only_the_seed_tells_a_newcomer_the_list_of_all() -> None:
+    """The others, whom it asks with the digest of the same list, need not."""
+    wire = Wire(Peer, range(64))
+
+    wire.arrive(99, [17])
+    wire.run()
+
+    sends = [send for node in range(64) for send in outputs_of(wire, node, Send)]
+    lists = [send.message for send in sends if is_welcome(send.message) and send.message.living is not None]
+    assert len(lists) == 1
+
+
+# Calls that make no sense.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"nodes": [9, 0], "seeds": [0]}, "give nodes or seeds, not both"),
+        ({}, "node 9 is not one of the 0 nodes given"),
+        ({"seeds": [9]}, "node 9 is not one of the 0 nodes given"),
+        ({"seeds": [1 << 20]}, "node ids are whole numbers in 0…1048575, got 1048576"),
+        ({"seeds": [0], "identity": -1}, "an identity has 64 bits, got -1"),
+        ({"seeds": [0], "identity": MAX_IDENTITY + 1}, "an identity has 64 bits"),
+        (
+            {"seeds": [0], "address": bytes(MAX_ADDRESS_BYTES + 1)},
+            "the address has 513 bytes, the limit is 512",
+        ),
+    ],
+)
+def test_a_newcomer_that_makes_no_sense_is_refused(arguments: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError) as error:
+        Peer(9, **arguments)
+
+    assert complaint in str(error.value)
