@@ -399,7 +399,7 @@ def test_barrier_may_name_a_publication_that_the_receiver_has_made(peer: Peer) -
 
 def open_hops(wire: Wire) -> dict[int, int]:
     """Child → hop of the copy that the receiver has in flight to it."""
-    return {destination: message.hop for source, destination, message in wire.in_flight if source == ME}
+    return {sent.destination: sent.message.hop for sent in wire.in_flight if sent.source == ME}
 
 
 def test_acknowledgement_of_a_hop_that_went_to_another_node_is_refused() -> None:
