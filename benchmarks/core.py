@@ -1,4 +1,4 @@
-"""Speed of the protocol core, and the size of its barriers beside the published algorithm's.
+"""Speed of the protocol core, the size of its barriers beside the published algorithm's, and what scale costs.
 
     python benchmarks/core.py            everything, about a minute
     python benchmarks/core.py --quick    a fifth of it
@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import scale
+
 from vcubeps.protocol.outputs import Deliver, Send, Started
 from vcubeps.protocol.peer import Peer
 from vcubeps.sim.explore import Allowed, run_schedule, schedule_seed
@@ -34,11 +36,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="a fifth of the work")
-    scale = 5 if parser.parse_args().quick else 1
-    explorer("crash-free", frozenset(), schedules=2000 // scale)
-    explorer("faulty", frozenset(FAULTS), schedules=1000 // scale)
-    receive_calls(nodes=16, publications=4000 // scale)
-    barriers(nodes=256, runs=max(1, 5 // scale))
+    part = 5 if parser.parse_args().quick else 1
+    explorer("crash-free", frozenset(), schedules=2000 // part)
+    explorer("faulty", frozenset(FAULTS), schedules=1000 // part)
+    receive_calls(nodes=16, publications=4000 // part)
+    barriers(nodes=256, runs=max(1, 5 // part))
+    scale.main()
 
 
 def explorer(label: str, faults: frozenset[str], schedules: int) -> None:

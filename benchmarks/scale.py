@@ -1,4 +1,4 @@
-"""What crashes, restarts, many nodes and many topics cost the core. Called by core.py; `python benchmarks/scale.py` alone.
+"""What crashes, restarts, many nodes and many topics cost the core. Called by core.py; runs alone, too.
 
 Each row has the figure of the commit before (7499e9a or earlier), as it was measured then, beside it. Where one node
 is enough, the others are messages made here; CPU seconds of this process, bytes as they go on the wire.
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from vcubeps.cube import spanning_tree, tree_depth
 from vcubeps.protocol.messages import Ack, Copy, Flush, Over, Publication, Report
 from vcubeps.protocol.outputs import Output, Send, Up
 from vcubeps.protocol.peer import Peer
@@ -34,6 +35,7 @@ def main() -> None:
         copy_of_the_root(1024, restarts)
     left_topics(3000)
     admission(present=1000, positions=1 << 20)
+    trees(present=1000, dimension=20)
 
 
 def row(what: str, now: str, before: str) -> None:
@@ -278,6 +280,19 @@ def admission(present: int, positions: int) -> None:
         "not possible",
     )
     assert Over.__name__ not in net.sent
+
+
+def trees(present: int, dimension: int) -> None:
+    """Trees over random ids beside those over dense ones: hops to the farthest, and children of the source."""
+    rng = random.Random(2)
+    sparse = rng.sample(range(1 << dimension), present)
+    shapes = {}
+    for name, nodes, size in (("dense", list(range(present)), 10), ("random", sparse, dimension)):
+        edges = [spanning_tree(source, nodes, size) for source in rng.sample(nodes, 20)]
+        depth = sum(tree_depth(each) for each in edges) / len(edges)
+        children = sum(sum(parent == each[0][0] for parent, _ in each) for each in edges) / len(edges)
+        shapes[name] = f"{name} ids {depth:.1f} hops, {children:.1f} children"
+    row(f"{present:,} members, trees of 20 sources", "; ".join(shapes.values()), "ids were dense")
 
 
 if __name__ == "__main__":

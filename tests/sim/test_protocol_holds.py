@@ -29,15 +29,19 @@ AIMED_AT_BOOTING = frozenset(
 )
 CUT_OFF = frozenset({"voters", "joins", "permuted"})
 CUT_OFF_AND_WORSE = CUT_OFF | {"crash", "recover", "suspect", "cut"}
+NEWCOMERS = frozenset(
+    {"joins", "leaves", "reactive", "unordered", "heavy-tail", "permuted", "arrive", "depart"}
+)
+NEWCOMERS_AND_WORSE = NEWCOMERS | {"crash", "recover", "suspect", "cut"}
 ISLANDS = frozenset({"joins", "permuted", "greetings", "crash", "recover", "cut", "islands", "cut-join"})
 
 
-@pytest.mark.parametrize("first", range(0, 3000, CHUNK))
+@pytest.mark.parametrize("first", range(0, 2500, CHUNK))
 def test_no_promise_is_broken_while_nodes_join_and_leave(first: int) -> None:
     hold(Allowed(), range(first, first + CHUNK), "")
 
 
-@pytest.mark.parametrize("first", range(0, 2500, CHUNK))
+@pytest.mark.parametrize("first", range(0, 1500, CHUNK))
 def test_no_promise_is_broken_while_nodes_crash_recover_are_suspected_and_cut_off(first: int) -> None:
     hold(Allowed(faults=ALL_FAULTS), range(first, first + CHUNK), f"--faults {','.join(FAULTS)}")
 
@@ -57,8 +61,16 @@ def test_no_promise_is_broken_by_nodes_that_come_up_on_stale_or_false_reports(fi
     hold(allowed, range(first, first + CHUNK), flags)
 
 
-@pytest.mark.parametrize("only", [CUT_OFF, CUT_OFF_AND_WORSE])
+@pytest.mark.parametrize("only", [NEWCOMERS, NEWCOMERS_AND_WORSE])
 @pytest.mark.parametrize("first", range(0, 1500, CHUNK))
+def test_no_promise_is_broken_while_nodes_come_and_leave_for_good(first: int, only: frozenset[str]) -> None:
+    allowed = Allowed(nodes_max=8, faults=ALL_FAULTS, only=only)
+    flags = f"--nodes 2-8 --faults {','.join(FAULTS)} --only {' '.join(sorted(only))}"
+    hold(allowed, range(first, first + CHUNK), flags)
+
+
+@pytest.mark.parametrize("only", [CUT_OFF, CUT_OFF_AND_WORSE])
+@pytest.mark.parametrize("first", range(0, 1000, CHUNK))
 def test_no_promise_is_broken_where_voters_decide_and_the_network_is_cut(
     first: int, only: frozenset[str]
 ) -> None:
