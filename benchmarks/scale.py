@@ -201,7 +201,11 @@ def topics_in_turn(nodes: int) -> None:
     cpu_per_publication(net, ("a",), 50)
     one = cpu_per_publication(net, ("a",))
     two = cpu_per_publication(net, ("a", "b"))
-    row(f"N={nodes}, `publish` on two topics in turn", f"{two / one:.2f} × that on one", "the split was made anew")
+    row(
+        f"N={nodes}, `publish` on two topics in turn",
+        f"{two / one:.2f} × that on one",
+        "the split was made anew",
+    )
 
 
 def copy_of_the_root(nodes: int, restarts: int) -> None:
@@ -258,7 +262,9 @@ def admission(present: int, positions: int) -> None:
     seed = nodes[0]
     net.measured = newcomer
     begin = time.process_time()
-    peer = net.peers[newcomer] = Peer(newcomer, seeds=[seed], incarnation=1, identity=7, address=b"10.0.0.1:7000")
+    peer = net.peers[newcomer] = Peer(
+        newcomer, seeds=[seed], incarnation=1, identity=7, address=b"10.0.0.1:7000"
+    )
     outputs = peer.start()
     net.seconds = time.process_time() - begin
     net.carry_out(newcomer, outputs)

@@ -1,9 +1,10 @@
 """The rules of the protocol, each with a way to switch it off: what the explorer and its checkers are measured by.
 
 An ablation patches the classes of `vcubeps.protocol`, which know nothing of it, so that one rule no longer
-holds. A search that finds no violation says something only if it finds one then (`tests/sim/test_power.py`).
-Where random schedules meet the case less than once in some ten thousand, a directed trace shows what breaks
-(`tests/protocol/test_directed_traces.py`). Rules are numbered as the amendments in docs/internals/protocol.md.
+holds; those of a driver's rules patch the explorer's model of it. A search that finds no violation says something
+only if it finds one then (`tests/sim/test_power.py`). Where random schedules meet the case less than once in some
+ten thousand, a directed trace shows what breaks (`tests/protocol/test_directed_traces.py`). Rules are numbered as the
+amendments in docs/internals/protocol.md.
 
     .venv/bin/python tests/ablations.py NAME [SCHEDULES]
 
@@ -51,6 +52,7 @@ from vcubeps.protocol.messages import (
     Final,
     Flush,
     Incarnations,
+    IsFinal,
     Item,
     Over,
     Publication,
@@ -66,6 +68,7 @@ from vcubeps.protocol.peer import Peer
 from vcubeps.protocol.topic import Phase, Topic
 from vcubeps.protocol.worker import Worker
 from vcubeps.sim.explore import Allowed, run_schedule, schedule_seed
+from vcubeps.sim.explore.probes import Greeting, Probes
 
 Patch = pytest.MonkeyPatch
 
@@ -122,6 +125,9 @@ def ablation(
 
 def only(options: str, nodes_min: int = 4, nodes_max: int = 4, operations_max: int = 40) -> Allowed:
     return Allowed(nodes_min, nodes_max, only=frozenset(options.split()), operations_max=operations_max)
+
+
+CUT_OFF = only("voters joins unordered heavy-tail reactive", 3, 6, 10)
 
 
 def checkers(names: str) -> frozenset[str]:
@@ -918,6 +924,119 @@ def acknowledgements_have_no_clock(patch: Patch) -> None:
     _edit_acknowledgements(patch, lambda node, broadcast, ack: replace(ack, clock=0))
 
 
+# Where voters decide: rules of the core, and of the driver, which is here the explorer's model of probes
+
+
+@ablation(
+    "voters: a crash becomes final only where those who are not dead are a quorum of the voters",
+    Search(
+        only("voters joins crash recover cut reboots cut-reboot", 2, 5, 10),
+        checkers("quorum acknowledged"),
+        3720,
+        1000,
+        first=300,
+    ),
+)
+def crashes_become_final_without_a_quorum(patch: Patch) -> None:
+    try_final = Crashes.try_final
+
+    def anywhere(self: Crashes) -> None:
+        voters, self._local.voters = self._local.voters, None
+        try:
+            try_final(self)
+        finally:
+            self._local.voters = voters
+
+    patch.setattr(Crashes, "try_final", anywhere)
+
+
+@ablation(
+    "voters: a node that boots goes up only if those who are not dead are a quorum of the voters",
+    Search(CUT_OFF, checkers("quorum"), 33.3, 3000, first=180),
+)
+def nodes_go_up_without_a_quorum(patch: Patch) -> None:
+    has_quorum, try_final = LocalNode.has_quorum, Crashes.try_final
+
+    def gated(self: Crashes) -> None:
+        patched, LocalNode.has_quorum = LocalNode.has_quorum, has_quorum
+        try:
+            try_final(self)
+        finally:
+            LocalNode.has_quorum = patched
+
+    patch.setattr(LocalNode, "has_quorum", lambda self: True)
+    patch.setattr(Crashes, "try_final", gated)
+
+
+@ablation(
+    "voters: a publication is acknowledged only when all known crashes are final",
+    Search(CUT_OFF, checkers("split"), 80, 3000),
+)
+def acknowledgements_do_not_wait_for_finality(patch: Patch) -> None:
+    waits = Broadcasts._waits_for_finality
+
+    def only_joins(self: Broadcasts, task: Task) -> bool:
+        return isinstance(task.broadcast, Subscription) and waits(self, task)
+
+    patch.setattr(Broadcasts, "_waits_for_finality", only_joins)
+
+
+@ablation(
+    "voters: an isolated node accepts and starts nothing",
+    Search(
+        only("voters joins unordered heavy-tail reactive cut", 3, 6, 10),
+        checkers("acknowledged declared_dead"),
+        40,
+        3000,
+        first=290,
+    ),
+)
+def isolated_nodes_go_on(patch: Patch) -> None:
+    patch.setattr(Probes, "_tell", lambda self, node, isolated: None)
+
+
+@ablation(
+    "voters: whether a node is isolated is judged when it matters, not when it was probed last",
+    Search(CUT_OFF, checkers("winner"), 173, 3000),
+)
+def isolation_is_judged_at_changes_only(patch: Patch) -> None:
+    judge = Probes.judge
+
+    def late(self: Probes, node: int) -> None:
+        if not self._judged_until[node]:
+            judge(self, node)
+
+    patch.setattr(Probes, "judge", late)
+
+
+@ablation(
+    "voters: an isolated node suspects nobody",
+    Search(CUT_OFF, checkers("winner"), 373, 3000),
+)
+def isolated_nodes_suspect(patch: Patch) -> None:
+    patch.setattr(Probes, "may_suspect", lambda self, node: True)
+
+
+@ablation(
+    "voters: a greeting says that the receiver is held dead, before anything else arrives",
+    Search(
+        only("voters joins topics unordered heavy-tail suspect suspect-all cut", 2, 5, 10),
+        checkers("declared_dead"),
+        3.3,
+        3000,
+        first=350,
+    ),
+)
+def fences_do_not_come_first(patch: Patch) -> None:
+    greet = Probes._greet
+
+    def silent(self: Probes, node: int, sender: int, greeting: Greeting) -> None:
+        greet(self, node, sender, greeting._replace(dead=-1))
+
+    patch.setattr(Probes, "_greet", silent)
+    patch.setattr(Probes, "_refuses", lambda self, node, asker: False)
+
+
 # 12: when a crash is over
 
 CRASHES_AND_COMEBACKS = only("unordered heavy-tail reactive crash relay-crash suspect recover", 4, 8, 25)
@@ -933,7 +1052,7 @@ def collectors_do_not_wait(patch: Patch) -> None:
 
     def at_once(self: Crashes) -> None:
         for other in self._local.living:
-            merge_newest(self._final_at.setdefault(other, {}), self._not_over)
+            merge_newest(self._final_at.setdefault(other, {}), self._candidates())
         try_over(self)
 
     patch.setattr(Crashes, "_try_over", at_once)
@@ -976,8 +1095,8 @@ def collectors_take_what_they_do_not_know_for_over(patch: Patch) -> None:
 
     def sure(self: Crashes, sender: int, final: Final) -> None:
         local = self._local
-        unknown = {x: n for x, n in final.dead.items() if x not in self._not_over and x not in local.dead}
-        if unknown and not final.is_question and not final.is_answer:
+        unknown = {x: n for x, n in final.dead.items() if x not in self.not_over and x not in local.dead}
+        if unknown:
             local.send(sender, Over(local.incarnation, final.origin, unknown))
             final = replace(final, dead={x: n for x, n in final.dead.items() if x not in unknown})
         on_final(self, sender, final)
@@ -985,9 +1104,21 @@ def collectors_take_what_they_do_not_know_for_over(patch: Patch) -> None:
     patch.setattr(Crashes, "on_final", sure)
 
 
-@ablation("12: a collector asks the others if another may have been the collector before")
+@ablation("12: a collector asks those who have not said that a crash is final")
 def collectors_do_not_ask(patch: Patch) -> None:
-    patch.setattr(Crashes, "_ask", lambda self: None)
+    try_over = Crashes._try_over
+
+    def silent(self: Crashes) -> None:
+        before = len(self._local.outputs)
+        try_over(self)
+        caused = self._local.outputs[before:]
+        self._local.outputs[before:] = [
+            output
+            for output in caused
+            if not (isinstance(output, Send) and isinstance(output.message, IsFinal))
+        ]
+
+    patch.setattr(Crashes, "_try_over", silent)
 
 
 @ablation("12: what is forgotten of an incarnation is not forgotten of the next one")

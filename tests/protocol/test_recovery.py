@@ -274,7 +274,9 @@ def test_node_that_came_up_without_one_that_lived_starts_again() -> None:
     peer.suspect(1, 0)
     assert peer.is_up
 
-    welcome = Welcome(1, 1, Card(1), dead={0: 0}, digest=0, living={1: Card(1)}, clock=0, admit=True)
+    welcome = Welcome(
+        1, 1, Card(1), dead={0: 0}, digest=0, living={1: Card(1)}, clock=0, is_up=True, admit=True
+    )
     outputs = peer.receive(1, welcome)
 
     assert Restarted(2, (), RestartReason.CAME_UP_APART) in outputs

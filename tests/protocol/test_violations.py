@@ -112,7 +112,9 @@ FLUSH = Flush(
 )  # fmt: skip
 WHOLE_VIEW = replace(COPY, recipients=None)
 CARD = Card(0, identity=7, address=b"somewhere")
-WELCOME = Welcome(0, 0, CARD, dead={1: 0}, digest=5, living={SENDER: CARD, 1: Card(1)}, clock=3, admit=False)
+WELCOME = Welcome(
+    0, 0, CARD, dead={1: 0}, digest=5, living={SENDER: CARD, 1: Card(1)}, clock=3, is_up=True, admit=False
+)
 HELLO = Hello(0, ANY_INCARNATION, CARD, digest=5, news={1: Card(1)})
 ASK = Ask(0, 0, hop=1_000)
 FINAL = Final(0, 0, dead={1: 0})
@@ -397,7 +399,7 @@ def test_barrier_may_name_a_publication_that_the_receiver_has_made(peer: Peer) -
 
 def open_hops(wire: Wire) -> dict[int, int]:
     """Child → hop of the copy that the receiver has in flight to it."""
-    return {entry.destination: entry.message.hop for entry in wire.in_flight if entry.source == ME}
+    return {sent.destination: sent.message.hop for sent in wire.in_flight if sent.source == ME}
 
 
 def test_acknowledgement_of_a_hop_that_went_to_another_node_is_refused() -> None:
@@ -891,6 +893,7 @@ def welcomes(draw: st.DrawFn, sender: int) -> Welcome:
         draw(digests),
         living,
         draw(stamps),
+        draw(st.booleans()),
         draw(st.booleans()),
     )
 

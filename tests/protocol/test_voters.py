@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from vcubeps.protocol import Peer, UsageError
-from vcubeps.protocol.outputs import Acknowledged, Restarted, RestartReason, Started, Up
+from vcubeps.protocol.outputs import Acknowledged, Restarted, RestartReason, Started, Unsubscribed, Up
 from vcubeps.protocol.voters import Voters
 from wire import Wire
 
@@ -148,6 +148,22 @@ def test_what_was_accepted_before_waits_while_a_node_is_isolated() -> None:
 
     assert peer.release(T) == []
     assert any(isinstance(output, Started) for output in peer.isolate(False))
+
+
+def test_a_join_that_waits_for_contact_and_is_taken_back_ends_with_unsubscribed() -> None:
+    """The leave before it has ended, so no other Unsubscribed follows that the application could wait for."""
+    wire = voting(3)
+    members(wire, 0, 1)
+    wire.unsubscribe(0, T)
+    wire.subscribe(0, T)
+    wire.peers[0].isolate(True)
+    wire.run()
+    peer = wire.peers[0]
+    peer.check()
+
+    assert peer.unsubscribe(T) == [Unsubscribed(T)]
+    assert peer.isolate(False) == []
+    assert not any(peer.footprint().values())
 
 
 def test_a_node_that_is_asked_to_starts_again_and_says_why() -> None:

@@ -173,7 +173,9 @@ def test_a_node_that_goes_up_on_a_report_and_finds_that_it_was_declared_dead_sta
     peer = Peer(0, range(3), incarnation=1)
     peer.start()
     card = Card(0)
-    peer.receive(1, Welcome(0, 1, card, dead={}, digest=0, living={1: card}, clock=0, admit=False))
+    peer.receive(
+        1, Welcome(0, 1, card, dead={}, digest=0, living={1: card}, clock=0, is_up=False, admit=False)
+    )
     peer.receive(1, Copy(0, 1, 1, Subscription(1, T, 1), {0: 1}, fresh={0: 1}))
     assert not peer.is_up
     assert peer.incarnation == 1

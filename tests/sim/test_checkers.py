@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -20,8 +20,11 @@ from vcubeps.protocol.outputs import (
     Unsubscribed,
 )
 from vcubeps.sim.explore.checkers import CHECKER_NAMES, Monitor
+from vcubeps.sim.explore.peers import Standing
+from vcubeps.sim.explore.voting import Voting
 
 ROOM = "room"
+VOTING = Voting((0, 1, 2), relays=False, contact=10, suspicion=20, hasty=False, shapes=frozenset())
 
 
 @dataclass
@@ -36,6 +39,10 @@ class StubPeer:
     others: dict[int, int] = field(default_factory=dict)
     """Node → the incarnation of it that this one deals with, unless it is 0."""
     believed_dead: frozenset[int] = frozenset()
+
+    @property
+    def present(self) -> dict[int, int]:
+        return self.others
 
     def known_incarnation(self, node: int) -> int:
         return self.others.get(node, 0)
@@ -56,9 +63,10 @@ class StubPeer:
 class Story:
     """A schedule told by hand. It keeps the peers' views right, unless the end is told otherwise."""
 
-    def __init__(self) -> None:
-        self.monitor = Monitor()
+    def __init__(self, voting: Voting | None = None, winners: frozenset[int] = frozenset()) -> None:
+        self.monitor = Monitor(voting, winners)
         self.time = 0
+        self.isolated: set[int] = set()
         self.live_peers: dict[int, StubPeer] = {}
         self.incarnations: dict[int, int] = {}
         self.counters: dict[int, int] = {}
@@ -87,6 +95,18 @@ class Story:
         self.tell("crash", node)
         self.counters.pop(node, None)
         self.live_peers.pop(node, None)
+
+    def restart(self, node: int) -> None:
+        incarnation = self.incarnations.get(node, 0) + 1
+        self.out(node, Restarted(incarnation, (), RestartReason.DECLARED_CRASHED))
+        self.incarnations[node] = incarnation
+        self.counters.pop(node, None)
+
+    def hold_dead(self, node: int, *dead: int, final: bool = True) -> None:
+        """Of the nodes 0, 1 and 2 it holds these dead, as incarnation 0."""
+        held, living = dict.fromkeys(dead, 0), frozenset({0, 1, 2} - set(dead))
+        survivors = living if final else frozenset({0, 1, 2})
+        self.tell("standing", node, Standing(held, held if final else {}, living, survivors))
 
     def accept(self, node: int, counter: int) -> None:
         self.tell("publish", node, ROOM, b"%d" % counter)
@@ -118,6 +138,12 @@ class Story:
 @pytest.fixture
 def story() -> Story:
     return Story()
+
+
+@pytest.fixture
+def vote() -> Story:
+    """A story among three voters."""
+    return Story(VOTING)
 
 
 def test_an_ordinary_life_breaks_no_promise(story: Story) -> None:
@@ -358,6 +384,12 @@ class TestLiveness:
 
         assert story.violated(at_end=False) == {"liveness"}
 
+    def test_trips_on_a_node_that_stays_isolated(self, vote: Story) -> None:
+        vote.join(0, 1)
+        vote.isolated.add(1)
+
+        assert vote.violated() == {"liveness"}
+
     def test_asks_nothing_of_the_dead(self, story: Story) -> None:
         story.join(0, 1, 2)
         story.accept(0, 201)
@@ -512,6 +544,147 @@ class TestErrors:
 
     def test_is_silent_otherwise(self, story: Story) -> None:
         assert story.violated() == set()
+
+
+class TestSplit:
+    def test_trips_on_two_that_make_each_others_crash_final(self, vote: Story) -> None:
+        vote.hold_dead(0, 2)
+        vote.hold_dead(2, 0)
+
+        assert vote.violated(at_end=False) == {"split"}
+
+    def test_trips_on_publications_acknowledged_on_both_sides(self, vote: Story) -> None:
+        vote.join(0, 2)
+        vote.hold_dead(0, 2, final=False)
+        vote.publish(0, 201)
+        vote.hold_dead(2, 0, final=False)
+        vote.publish(2, 201)
+
+        assert vote.violated(at_end=False) == {"split"}
+
+    def test_accepts_that_one_side_gets_on_and_the_other_only_suspects(self, vote: Story) -> None:
+        vote.hold_dead(0, 2)
+        vote.hold_dead(2, 0, final=False)
+
+        assert vote.violated(at_end=False) == set()
+
+    def test_accepts_that_one_gets_on_when_the_other_has_ended(self, vote: Story) -> None:
+        vote.hold_dead(0, 2)
+        vote.crash(0)
+        vote.hold_dead(2, 0)
+
+        assert vote.violated(at_end=False) == set()
+
+
+class TestQuorum:
+    def test_trips_on_a_crash_that_is_final_at_a_minority(self, vote: Story) -> None:
+        vote.hold_dead(1, 0, 2)
+
+        assert vote.violated(at_end=False) == {"quorum"}
+
+    def test_trips_on_a_node_that_goes_up_with_a_minority(self, vote: Story) -> None:
+        vote.tell("up", 1, frozenset({1, 7}))
+
+        assert vote.violated(at_end=False) == {"quorum"}
+
+    def test_half_of_the_voters_need_the_smallest(self) -> None:
+        story = Story(replace(VOTING, voters=(0, 1, 2, 3)))
+        story.tell("up", 0, frozenset({0, 1}))
+        assert story.violated(at_end=False) == set()
+
+        story.tell("up", 2, frozenset({2, 3}))
+        assert story.violated(at_end=False) == {"quorum"}
+
+    def test_accepts_suspicions_that_leave_a_minority_while_they_are_not_final(self, vote: Story) -> None:
+        vote.hold_dead(1, 0, 2, final=False)
+
+        assert vote.violated(at_end=False) == set()
+
+
+class TestAcknowledged:
+    def test_trips_on_a_member_that_stays_without_an_acknowledged_publication(self, vote: Story) -> None:
+        vote.join(0, 1)
+        vote.publish(0, 201)
+        vote.restart(0)
+
+        assert vote.violated() == {"acknowledged"}
+
+    def test_accepts_that_what_was_not_acknowledged_is_lost(self, vote: Story) -> None:
+        vote.join(0, 1)
+        vote.start(0, 201)
+        vote.crash(0)
+
+        assert vote.violated() == set()
+
+    def test_asks_nothing_of_a_member_that_has_just_given_up_the_source(self, vote: Story) -> None:
+        vote.join(0, 1)
+        vote.hold_dead(1, 0)
+        vote.publish(0, 201)
+        vote.crash(0)
+
+        assert vote.violated() == set()
+
+    def test_says_nothing_where_there_are_no_voters(self, story: Story) -> None:
+        story.join(0, 1)
+        story.publish(0, 201)
+        story.crash(0)
+
+        assert story.violated() == set()
+
+
+class TestDeclaredDead:
+    def test_trips_on_a_publication_started_after_contact_must_have_run_out(self, vote: Story) -> None:
+        vote.join(0)
+        vote.hold_dead(1, 0)
+        vote.time += VOTING.contact
+        vote.publish(0, 201)
+
+        assert vote.violated(at_end=False) == {"declared_dead"}
+
+    def test_trips_on_a_subscription_asked_for_after_contact_must_have_run_out(self, vote: Story) -> None:
+        vote.hold_dead(1, 0)
+        vote.time += VOTING.contact
+        vote.join(0)
+
+        assert vote.violated(at_end=False) == {"declared_dead"}
+
+    def test_accepts_what_is_started_while_the_node_may_still_be_in_contact(self, vote: Story) -> None:
+        vote.join(0)
+        vote.hold_dead(1, 0)
+        vote.publish(0, 201)
+
+        assert vote.violated(at_end=False) == set()
+
+    def test_accepts_what_is_started_too_late_and_never_acknowledged(self, vote: Story) -> None:
+        vote.join(0)
+        vote.hold_dead(1, 0)
+        vote.time += VOTING.contact
+        vote.start(0, 201)
+
+        assert vote.violated(at_end=False) == set()
+
+    def test_accepts_it_when_those_who_declared_it_dead_are_gone(self, vote: Story) -> None:
+        vote.join(0)
+        vote.hold_dead(1, 0)
+        vote.time += VOTING.contact
+        vote.crash(1)
+        vote.publish(0, 201)
+
+        assert vote.violated(at_end=False) == set()
+
+
+class TestWinner:
+    def test_trips_on_a_node_that_starts_again_on_the_side_of_a_quorum(self) -> None:
+        story = Story(VOTING, winners=frozenset({0, 1}))
+        story.restart(0)
+
+        assert story.violated(at_end=False) == {"winner"}
+
+    def test_accepts_that_nodes_on_other_sides_start_again(self) -> None:
+        story = Story(VOTING, winners=frozenset({0, 1}))
+        story.restart(2)
+
+        assert story.violated(at_end=False) == set()
 
 
 def test_every_checker_has_its_stories_here() -> None:

@@ -26,6 +26,7 @@ from vcubeps.sim.explore.options import (
     NODES_USUAL_MAX,
     OPERATIONS_LONG,
     OPTION_NAMES,
+    VOTING,
 )
 from vcubeps.sim.explore.shrink import shrink
 from vcubeps.sim.explore.trace import Trace
@@ -112,7 +113,7 @@ class TestWorld:
         assert len(first.lines) > len(operations)
 
     def test_publications_may_wait_for_a_release_and_leave_together(self) -> None:
-        options = replace(draw_options(1, CHURN), nodes=(0, 1), held=True)
+        options = replace(draw_options(1, CHURN), nodes=(0, 1), founders=(0, 1), held=True)
         operations = [
             Operation(0, "subscribe", 0, "a"),
             *(Operation(1000 * round, "publish", 0, "a", 3) for round in range(1, 9)),
@@ -125,7 +126,7 @@ class TestWorld:
         assert "release a  ⇒ STARTED" in text
 
     def test_operations_that_make_no_sense_are_skipped(self) -> None:
-        options = replace(draw_options(1, CHURN), nodes=(0, 1))
+        options = replace(draw_options(1, CHURN), nodes=(0, 1), founders=(0, 1))
         nonsense = [
             Operation(0, "publish", 0, "a", 1),
             Operation(1, "unsubscribe", 0, "a"),
@@ -137,12 +138,12 @@ class TestWorld:
         assert run_operations(1, options, nonsense).violations == ()
 
     def test_a_cut_may_name_nodes_that_shrinking_has_left_out(self) -> None:
-        options = replace(draw_options(1, CHURN), nodes=(0, 1))
+        options = replace(draw_options(1, CHURN), nodes=(0, 1), founders=(0, 1))
 
         assert run_operations(1, options, [Operation(0, "cut", 0, "0 2|1 3", 500)]).violations == ()
 
     def test_what_is_sent_across_a_cut_arrives_when_it_is_healed(self) -> None:
-        options = replace(draw_options(1, CHURN), nodes=(0, 1), detector_delay=100_000)
+        options = replace(draw_options(1, CHURN), nodes=(0, 1), founders=(0, 1), detector_delay=100_000)
         trace = Trace()
         run_operations(
             1, options, [Operation(0, "cut", 0, "0|1", 500), Operation(1, "subscribe", 0, "a")], trace=trace
@@ -152,7 +153,7 @@ class TestWorld:
         assert int(arrival.split()[0]) > 500
 
     def test_who_cannot_reach_a_node_takes_it_for_crashed(self) -> None:
-        options = replace(draw_options(1, CHURN), nodes=(0, 1, 2), detector_delay=20)
+        options = replace(draw_options(1, CHURN), nodes=(0, 1, 2), founders=(0, 1, 2), detector_delay=20)
         trace = Trace()
         outcome = run_operations(1, options, [Operation(0, "cut", 0, "0/1", 500)], trace=trace)
 
@@ -162,7 +163,7 @@ class TestWorld:
         assert outcome.violations == ()
 
     def test_the_last_node_never_crashes(self) -> None:
-        options = replace(draw_options(1, CHURN), nodes=(0, 1))
+        options = replace(draw_options(1, CHURN), nodes=(0, 1), founders=(0, 1))
         trace = Trace()
         crashes = [Operation(0, "crash", 0), Operation(1, "crash", 1)]
         outcome = run_operations(1, options, crashes, trace=trace)
@@ -311,7 +312,7 @@ class TestCommand:
             (["--nodes", ""], "--nodes '' is neither a number nor a range"),
             (["--faults", "fire"], "--faults: 'fire' cannot be part of a list of faults: choose among crash"),
             (["--faults", "crash,"], "--faults: '' cannot be part of a list of faults"),
-            (["--faults", "none,crash"], "recover, suspect, cut, or give none alone"),
+            (["--faults", "none,crash"], "recover, suspect, cut, arrive, depart, or give none alone"),
             (["--replay", "5", "--jobs", "2"], "which --jobs says nothing about: leave --jobs out"),
             (["--schedules", "-1"], "-1 is outside 1 to"),
             (["--schedules", "0"], "0 is outside 1 to"),
@@ -327,6 +328,9 @@ class TestCommand:
             (["--only", "chaos"], "--only: 'chaos' is unknown: choose among absent"),
             (["--only", "stale-up"], "add --faults crash,recover,suspect"),
             (["--only", "crash"], "add --faults crash"),
+            (["--always", "voters"], "--always voters needs faults that are not allowed: add --faults cut"),
+            (["--always", "chaos"], "--always: 'chaos' is unknown: choose among absent"),
+            (["--only", "joins", "--always", "leaves"], "give the options of both to --only"),
             (["--algorithm", "published", "--faults", "crash"], "leave --faults out"),
             (["--algorithm", "published", "--only", "crash"], "choose among absent"),
         ],
@@ -343,4 +347,4 @@ class TestCommand:
 
 
 def test_every_option_has_a_name_of_its_own() -> None:
-    assert len(OPTION_NAMES) == len({*FEATURES, *FAULTS, *AIMED})
+    assert len(OPTION_NAMES) == len({*FEATURES, *FAULTS, *AIMED, *VOTING})

@@ -27,6 +27,8 @@ AIMED_AT_BOOTING = frozenset(
         "boot-crash",
     }
 )
+CUT_OFF = frozenset({"voters", "joins", "permuted"})
+CUT_OFF_AND_WORSE = CUT_OFF | {"crash", "recover", "suspect", "cut"}
 ISLANDS = frozenset({"joins", "permuted", "greetings", "crash", "recover", "cut", "islands", "cut-join"})
 
 
@@ -53,6 +55,22 @@ def test_no_promise_is_broken_by_nodes_that_come_up_on_stale_or_false_reports(fi
     allowed = Allowed(nodes_max=5, faults=ALL_FAULTS, only=AIMED_AT_BOOTING)
     flags = f"--nodes 2-5 --faults crash,recover,suspect --only {' '.join(sorted(AIMED_AT_BOOTING))}"
     hold(allowed, range(first, first + CHUNK), flags)
+
+
+@pytest.mark.parametrize("only", [CUT_OFF, CUT_OFF_AND_WORSE])
+@pytest.mark.parametrize("first", range(0, 1500, CHUNK))
+def test_no_promise_is_broken_where_voters_decide_and_the_network_is_cut(
+    first: int, only: frozenset[str]
+) -> None:
+    allowed = Allowed(nodes_max=6, faults=ALL_FAULTS, only=only)
+    flags = f"--nodes 2-6 --faults {','.join(FAULTS)} --only {' '.join(sorted(only))}"
+    hold(allowed, range(first, first + CHUNK), flags)
+
+
+@pytest.mark.parametrize("first", range(0, 100, 50))
+def test_no_promise_is_broken_where_voters_decide_and_everything_happens(first: int) -> None:
+    allowed = Allowed(faults=ALL_FAULTS, always=frozenset({"voters"}))
+    hold(allowed, range(first, first + 50), f"--faults {','.join(FAULTS)} --always voters")
 
 
 @pytest.mark.parametrize(

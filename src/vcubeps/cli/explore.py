@@ -28,6 +28,7 @@ from vcubeps.sim.explore.options import (
     NODES_USUAL_MAX,
     OPTION_NAMES,
     SEED_MAX,
+    VOTING,
     faults_needed,
 )
 from vcubeps.sim.explore.peers import ALGORITHMS, FAULT_FREE
@@ -48,7 +49,7 @@ answers with how many schedules broke each promise; exit code 1 if any did."""
 
 
 def _epilog() -> str:
-    options = {**FEATURES, **FAULTS, **{name: what for name, (what, _) in AIMED.items()}}
+    options = {**FEATURES, **FAULTS, **{name: what for name, (what, _) in {**AIMED, **VOTING}.items()}}
     listed = "\n".join(f"  {name:<14} {what}" for name, what in options.items())
     promises = "\n".join(f"  {name:<18} {promise}" for name, promise in PROMISES.items())
     return f"""\
@@ -106,6 +107,12 @@ def register(subparsers: Subparsers) -> None:
         nargs="+",
         metavar="OPTION",
         help="options that every schedule has, all others being off (see below)",
+    )
+    parser.add_argument(
+        "--always",
+        nargs="+",
+        metavar="OPTION",
+        help="options that every schedule has, all others being drawn",
     )
     parser.add_argument(
         "--algorithm",
@@ -245,6 +252,8 @@ def _replay_command(args: argparse.Namespace, seed: int) -> str:
         command += ["--faults", args.faults]
     if args.only:
         command += ["--only", *args.only]
+    if args.always:
+        command += ["--always", *args.always]
     return shlex.join(command)
 
 
@@ -263,6 +272,9 @@ def _allowed(args: argparse.Namespace, algorithm: str) -> Allowed:
     low, high = _nodes(args.nodes)
     faults = _faults(args.faults)
     only = None if args.only is None else frozenset(_names("--only", args.only, OPTION_NAMES))
+    always = frozenset(_names("--always", args.always or (), OPTION_NAMES))
+    if only is not None and always:
+        raise CommandError("--always and --only contradict each other: give the options of both to --only")
     if faults and algorithm in FAULT_FREE:
         raise CommandError(
             f"--faults {args.faults}: the {algorithm} algorithm is for nodes that do not fail: leave --faults out"
@@ -271,18 +283,17 @@ def _allowed(args: argparse.Namespace, algorithm: str) -> Allowed:
         raise CommandError(
             f"--faults {args.faults}: only who crashed can recover: add crash, or leave recover out"
         )
-    missing = faults_needed(only or frozenset()) - faults
+    missing = faults_needed(only or always) - faults
     if missing:
+        given = f"--only {' '.join(args.only)}" if only else f"--always {' '.join(args.always)}"
         if algorithm in FAULT_FREE:
             raise CommandError(
-                f"--only {' '.join(args.only)}: the {algorithm} algorithm is for nodes that do not fail: "
+                f"{given}: the {algorithm} algorithm is for nodes that do not fail: "
                 f"choose among {', '.join(FEATURES)}"
             )
         allow = ",".join(name for name in FAULTS if name in missing | faults)
-        raise CommandError(
-            f"--only {' '.join(args.only)} needs faults that are not allowed: add --faults {allow}"
-        )
-    return Allowed(low, high, faults, only)
+        raise CommandError(f"{given} needs faults that are not allowed: add --faults {allow}")
+    return Allowed(low, high, faults, only, always)
 
 
 def _faults(text: str) -> frozenset[str]:

@@ -21,6 +21,7 @@ from vcubeps.protocol.messages import (
     Flush,
     Hello,
     Incarnations,
+    IsFinal,
     Over,
     Publication,
     Recipients,
@@ -44,7 +45,9 @@ class _CopyOnWire(msgspec.Struct, frozen=True, array_like=True, tag="COPY"):
     fresh: Incarnations
 
 
-_OnWire: TypeAlias = _CopyOnWire | Ask | Ack | Flush | Final | Over | Hello | Welcome | Taken | Fence
+_OnWire: TypeAlias = (
+    _CopyOnWire | Ask | Ack | Flush | IsFinal | Final | Over | Hello | Welcome | Taken | Fence
+)
 
 
 _NOTHING = msgspec.Raw()

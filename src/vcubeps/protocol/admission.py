@@ -25,6 +25,7 @@ from vcubeps.protocol.messages import (
     Flush,
     Hello,
     Incarnations,
+    IsFinal,
     Over,
     Taken,
     Welcome,
@@ -105,6 +106,11 @@ class Admission:
             self._say_hello(other)
         self.try_up()
 
+    def greet(self, node: int) -> None:
+        """While booting: ask `node` too, or again."""
+        if node != self._local.me:
+            self._say_hello(node)
+
     def awaits(self, node: int) -> bool:
         return node in self._awaited
 
@@ -135,11 +141,13 @@ class Admission:
         local = self._local
         if local.up or self._silent or self._awaited or not self._may_come_up_alone:
             return
-        complete = {
-            id(reported): all(reported.get(x, -1) >= newest for x, newest in local.living.items())
-            for reported in self._reported.values()
+        different = {id(reported): reported for reported in self._reported.values()}
+        incomplete = {
+            key
+            for key, reported in different.items()
+            if any(reported.get(x, -1) < newest for x, newest in local.living.items())
         }
-        behind = [other for other in local.living if not complete[id(self._reported[other])]]
+        behind = [other for other in local.living if id(self._reported[other]) in incomplete]
         for other in behind:
             if self._asked_with.get(other) != (local.digest, True):
                 self._say_hello(other)
@@ -161,7 +169,9 @@ class Admission:
         for sender, message in waiting:
             self._replay(sender, message)
 
-    def on_message_while_booting(self, sender: int, message: Copy | Ask | Ack | Flush | Final | Over) -> None:
+    def on_message_while_booting(
+        self, sender: int, message: Copy | Ask | Ack | Flush | IsFinal | Final | Over
+    ) -> None:
         local = self._local
         self._meet(sender, Card(message.origin))
         self._ask_those_met()
@@ -202,7 +212,7 @@ class Admission:
             self._on_welcome_while_up(sender, welcome)
             return
         local.clock = max(local.clock, welcome.clock)
-        if welcome.admit:
+        if welcome.is_up:
             self._may_come_up_alone = True
             # Whom a node that is up does not deal with comes as a newcomer when it comes.
             self._awaited.clear()
@@ -375,5 +385,7 @@ class Admission:
         dead.update(local.dead)
         local.send(
             destination,
-            Welcome(local.incarnation, target, local.card, dead, digest, living, local.clock, admit),
+            Welcome(
+                local.incarnation, target, local.card, dead, digest, living, local.clock, local.up, admit
+            ),
         )

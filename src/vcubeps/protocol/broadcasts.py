@@ -105,6 +105,9 @@ class Broadcasts:
         worker.wanted = False
         if worker.queue and type(worker.queue[-1]) is Join:
             worker.queue.pop()
+            if worker.topic is None:
+                # The leave before it has ended, and the join could not start because this node is isolated.
+                self._is_left(worker, name)
             return
         assert worker.topic is not None
         self._release(worker.topic.close())
@@ -270,6 +273,9 @@ class Broadcasts:
         assert topic is not None
         self.left.put(name, topic.leave(), counter if worker.sent_twice else 0)
         worker.topic = None
+        self._is_left(worker, name)
+
+    def _is_left(self, worker: Worker, name: str) -> None:
         self._local.emit(Unsubscribed(name))
         if worker.is_idle():
             del self.workers[name]

@@ -6,7 +6,8 @@ crashes known here, nothing of the dead can turn up any more and the crashes are
 dead leave the views, and a dependency on a message that nobody holds counts as met.
 
 A crash is *over* when it is final at every living node and nothing of the dead waits for its turn there: then
-nobody needs what is kept of the dead. The living node with the smallest id collects who has got there, and says so.
+nobody needs what is kept of the dead. The living node with the smallest id, the *collector*, is told of crashes that
+are final, asks those who say nothing, and tells all when everybody has got there.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from vcubeps.protocol.messages import (
     Final,
     Flush,
     Incarnations,
+    IsFinal,
     Over,
     Publication,
     incarnation_of,
@@ -37,8 +39,9 @@ class Crashes:
     """
 
     __slots__ = (
-        "_ahead", "_asked", "_broadcasts", "_expected", "_final_at", "_flushed", "_last_publications", "_local",
-        "_not_over", "_on_final", "_reported", "_sequence", "_told", "_waiting_for", "is_report_due",
+        "_ahead", "_asked_by", "_broadcasts", "_collected", "_expected", "_final_at", "_flushed", "_inquired",
+        "_last_publications", "_local", "_on_final", "_sequence", "_told", "_waiting_for", "is_report_due",
+        "not_over",
     )  # fmt: skip
 
     def __init__(
@@ -61,17 +64,19 @@ class Crashes:
         """Living node → number of the next flush to handle from it."""
         self._ahead: dict[int, dict[int, Flush]] = {}
         """Living node → its flushes that overtook an earlier one, by number."""
-        self._not_over: Incarnations = {}
+        self.not_over: Incarnations = {}
         """Crashes that are final here and not known to be over."""
+        self._collected: Incarnations = {}
+        """At the collector: crashes that others have reported as final, and that are not known to be over."""
         self._final_at: dict[int, Incarnations] = {}
-        """Living node → crashes of `_not_over` that are final there too, by its own word or because it came later."""
-        self._reported: tuple[int, Incarnations] | None = None
-        """Whom this node has told last, and of which crashes."""
-        self._asked: Incarnations = {}
-        """Crashes of `_not_over` that this node has asked the others about, as their collector, or need not: nobody
-        else can have collected them."""
-        self._told: Incarnations = {}
-        """Crashes that this node was told of when it came up: somebody else may have collected them."""
+        """Living node → crashes, collected or its own, that are final there too, by its own word or because it came
+        later."""
+        self._inquired: dict[int, Incarnations] = {}
+        """At the collector: living node → crashes that it has been asked about."""
+        self._asked_by: dict[int, Incarnations] = {}
+        """Living node → crashes that it has asked this one about, until that is answered."""
+        self._told: dict[int, Incarnations] = {}
+        """Living node → crashes, not over yet, of which this one has told it that they are final here."""
         self.is_report_due = False
 
     def __len__(self) -> int:
@@ -130,7 +135,12 @@ class Crashes:
     def answer(self, sender: int, flush: Flush) -> None:
         """This node has done with what the sender is flushing, or holds nothing because it is not up; the sender
         waits for its flush all the same."""
-        self._send_flush(sender, {**flush.dead, **self._local.dead}, {}, {}, is_answer=True)
+        dead = {**flush.dead, **self._local.dead}
+        self._send_flush(sender, dead, {}, {}, is_answer=True)
+
+    def _has_done_with(self, node: int) -> bool:
+        """Whether all crashes of `node`, if it had any, are over here."""
+        return node not in self._local.dead and node not in self.not_over
 
     def _send_flush(
         self,
@@ -179,7 +189,7 @@ class Crashes:
         if not flush.is_answer:
             for topic in self._broadcasts.topics():
                 self._compare_membership(topic, sender, flush)
-            if any(x not in local.dead and x not in self._not_over for x in flush.dead if x != local.me):
+            if any(self._has_done_with(x) for x in flush.dead if x != local.me):
                 self.answer(sender, flush)
         self.note_flushed(sender, flush.dead)
         self.try_final()
@@ -213,15 +223,16 @@ class Crashes:
     def let_in(self, newcomer: int) -> None:
         """A new incarnation of `newcomer` has flushed nothing yet; it needs nothing of what is final by now."""
         self._drop(newcomer)
-        if self._not_over:
-            self._final_at[newcomer] = dict(self._not_over)
+        if self.not_over or self._collected:
+            self._final_at[newcomer] = self._candidates()
             self.is_report_due = True
 
     def _drop(self, node: int) -> None:
         """What was kept of an incarnation of `node` that is no more."""
-        if self._reported is not None and self._reported[0] == node:
-            self._reported = None
-        for kept in (self._ahead, self._expected, self._final_at, self._flushed, self._sequence):
+        for kept in (
+            self._ahead, self._asked_by, self._expected, self._final_at, self._flushed, self._inquired, self._sequence,
+            self._told,
+        ):  # fmt: skip
             kept.pop(node, None)
         self._waiting_for.discard(node)
 
@@ -229,7 +240,6 @@ class Crashes:
         """This node goes up: find out whose flushes it waits for, and tell them what it knows."""
         local = self._local
         self._waiting_for = {other for other in local.living if not self._covers(other, local.fresh)}
-        self._told = local.fresh
         if local.fresh:
             self.flush()
 
@@ -241,7 +251,10 @@ class Crashes:
     def check(self) -> None:
         """As `LocalNode.check`."""
         local = self._local
-        for kept in (self._ahead, self._expected, self._sequence, self._flushed, self._final_at):
+        for kept in (
+            self._ahead, self._asked_by, self._expected, self._final_at, self._flushed, self._inquired, self._sequence,
+            self._told,
+        ):  # fmt: skip
             strangers = kept.keys() - local.living.keys()
             assert not strangers, f"keeps flushes of {strangers}, who do not live"
         assert all(self._ahead.values()), "keeps an empty set of flushes"
@@ -259,12 +272,9 @@ class Crashes:
         if not local.has_quorum():
             # Suspicions add up: those of two majorities that overlap may leave less than a quorum.
             raise StartAgain(RestartReason.NO_QUORUM)
-        if self._collector() == local.me:
-            collected = {x: newest for x, newest in local.fresh.items() if self._told.get(x, -1) < newest}
-            merge_newest(self._asked, collected)
         local.settle()
         self._flushed.clear()
-        merge_newest(self._not_over, local.final)
+        merge_newest(self.not_over, local.final)
         self.is_report_due = True
         topics = [topic for topic in self._broadcasts.topics() if topic.phase is not Phase.LEAVING]
         for topic in topics:
@@ -282,71 +292,66 @@ class Crashes:
     # -- when it is over -----------------------------------------------------------------------
 
     def try_report(self) -> None:
-        """Tell the collector which crashes are final here, once nothing of the dead is held back any more."""
+        """Say which crashes are final here, once nothing of the dead is held back any more."""
         local = self._local
         if not local.up or not local.is_settled():
             return
-        if any(topic.holds_back_of(self._not_over) for topic in self._broadcasts.topics()):
+        subject = dict(self.not_over)
+        for dead in self._asked_by.values():
+            merge_newest(subject, dead)
+        if any(topic.holds_back_of(subject) for topic in self._broadcasts.topics()):
             return
         self.is_report_due = False
-        collector = self._collector()
-        if collector == local.me:
-            self._ask()
+        asked_by, self._asked_by = self._asked_by, {}
+        collector = min(local.living, default=local.me)
+        if collector < local.me:
+            self._collected.clear()
+            self._inquired.clear()
+            merge_newest(asked_by.setdefault(collector, {}), self.not_over)
+        for asker, dead in asked_by.items():
+            self._report(asker, dead)
+        if collector >= local.me:
             self._try_over()
-            return
-        if self._not_over and self._reported != (collector, self._not_over):
-            self._reported = collector, dict(self._not_over)
-            local.send(collector, Final(local.incarnation, local.known[collector], dict(self._not_over)))
 
-    def _collector(self) -> int:
-        local = self._local
-        return min(min(local.living, default=local.me), local.me)
-
-    def _ask(self) -> None:
-        """Who has been told by another collector that a crash is over does not report it to this one unless asked."""
-        local = self._local
-        news = {x: newest for x, newest in self._not_over.items() if self._asked.get(x, -1) < newest}
+    def _report(self, destination: int, dead: Incarnations) -> None:
+        """Unless it has been told already."""
+        told = self._told.setdefault(destination, {})
+        news = {x: newest for x, newest in dead.items() if told.get(x, -1) < newest}
         if news:
-            merge_newest(self._asked, news)
-            for other, incarnation in local.living.items():
-                local.send(other, Final(local.incarnation, incarnation, news, is_question=True))
+            merge_newest(told, news)
+            self._local.send(
+                destination, Final(self._local.incarnation, self._local.living[destination], news)
+            )
+
+    def on_is_final(self, sender: int, question: IsFinal) -> None:
+        merge_newest(self._asked_by.setdefault(sender, {}), question.dead)
+        self.is_report_due = True
 
     def on_final(self, sender: int, final: Final) -> None:
-        local = self._local
-        # What is not among these was over before, and forgotten, or final before this node came.
-        open_here = {
-            x: newest
-            for x, newest in final.dead.items()
-            if x in self._not_over or x in local.dead or newest >= self._present(x, newest + 1)
-        }
-        done = {x: newest for x, newest in final.dead.items() if x not in open_here}
-        if done and final.is_question:
-            local.send(sender, Final(local.incarnation, final.origin, done, is_answer=True))
-        elif done and not final.is_answer:
-            # Of a node that has come back, it cannot be told which of the two it is: somebody may hold things back.
-            came_back = {x: newest for x, newest in done.items() if self._present(x, -1) >= 0}
-            over = {x: newest for x, newest in done.items() if x not in came_back}
-            if over:
-                local.send(sender, Over(local.incarnation, final.origin, over))
-            merge_newest(self._not_over, came_back)
-            open_here.update(came_back)
-        if open_here:
-            merge_newest(self._final_at.setdefault(sender, {}), open_here)
-            self.is_report_due = True
+        merge_newest(self._final_at.setdefault(sender, {}), final.dead)
+        merge_newest(self._collected, final.dead)
+        self.is_report_due = True
 
-    def _present(self, node: int, otherwise: int) -> int:
-        """As which incarnation `node`, which may be this one, is there."""
-        local = self._local
-        return local.incarnation if node == local.me else local.living.get(node, otherwise)
+    def _candidates(self) -> Incarnations:
+        """Crashes that may be over, as far as this node knows."""
+        candidates = dict(self._collected)
+        merge_newest(candidates, self.not_over)
+        return candidates
 
     def _try_over(self) -> None:
-        """This node has no objection: is there anybody who has not said so?"""
+        """This node, the collector, has no objection: ask those who have not said so, if there are any."""
         local = self._local
-        over = {
-            victim: newest
-            for victim, newest in self._not_over.items()
-            if all(self._final_at.get(other, {}).get(victim, -1) >= newest for other in local.living)
-        }
+        over = self._candidates()
+        for other, incarnation in local.living.items():
+            final = self._final_at.get(other, {})
+            missing = {x: newest for x, newest in over.items() if final.get(x, -1) < newest}
+            if not missing:
+                continue
+            inquired = self._inquired.setdefault(other, {})
+            if any(inquired.get(x, -1) < newest for x, newest in missing.items()):
+                merge_newest(inquired, missing)
+                local.send(other, IsFinal(local.incarnation, incarnation, missing))
+            over = {x: newest for x, newest in over.items() if x not in missing}
         if over:
             for other, incarnation in local.living.items():
                 local.send(other, Over(local.incarnation, incarnation, over))
@@ -354,20 +359,16 @@ class Crashes:
 
     def on_over(self, over: Over) -> None:
         local = self._local
-        self._forget(
-            {
-                x: newest
-                for x, newest in over.dead.items()
-                if newest <= (local.incarnation - 1 if x == local.me else local.ended_finally(x))
-            }
-        )
+        self._forget({x: newest for x, newest in over.dead.items() if newest <= local.ended_finally(x)})
 
     def _forget(self, over: Incarnations) -> None:
-        local = self._local
-        for kept in (self._not_over, self._asked, *self._final_at.values()):
+        per_node = (self._final_at, self._inquired, self._told)
+        for kept in (self.not_over, self._collected, *(kept for each in per_node for kept in each.values())):
             for victim, newest in over.items():
                 if kept.get(victim, newest + 1) <= newest:
                     del kept[victim]
-        self._final_at = {other: final for other, final in self._final_at.items() if final}
+        if not self.not_over and not self._collected:
+            for each in per_node:
+                each.clear()
         self._broadcasts.forget(over)
-        local.forget(over)
+        self._local.forget(over)

@@ -20,11 +20,13 @@ from vcubeps.protocol.voters import Voters
 class StartAgain(Exception):
     """Raised inside a peer that finds out that its incarnation must end; the peer goes on as a newer one."""
 
-    def __init__(self, reason: RestartReason, ended: int = -1) -> None:
+    def __init__(self, reason: RestartReason, ended: int = -1, told_by: frozenset[int] = frozenset()) -> None:
         super().__init__(reason)
         self.reason = reason
         self.ended = ended
         """Incarnations of this node up to here are no more, say others."""
+        self.told_by = told_by
+        """Who says so, where this node may not know him any more."""
 
 
 class LocalNode:

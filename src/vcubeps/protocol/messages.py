@@ -152,17 +152,19 @@ class Flush(Message, frozen=True, array_like=True, gc=False, tag="FLUSH"):
     subscriptions: dict[str, tuple[int, int]]
     """Topic → (counter of my subscription, counter of my last publication or 0)."""
     is_answer: bool = False
-    """To a flush about crashes that the sender has done with long since; it is not answered in turn."""
+    """To a flush of somebody who waits for one of this node; it is not answered in turn."""
+
+
+class IsFinal(Message, frozen=True, array_like=True, gc=False, tag="FINAL?"):
+    """The collector asks whether these crashes are final at the receiver."""
+
+    dead: Incarnations
 
 
 class Final(Message, frozen=True, array_like=True, gc=False, tag="FINAL"):
-    """To the node that collects these: the crashes are final here, and nothing of the dead is held back here."""
+    """To the collector: the crashes are final here, and nothing of the dead is held back here."""
 
     dead: Incarnations
-    is_question: bool = False
-    """By the collector, where another may have been before it: whoever has done with these crashes answers."""
-    is_answer: bool = False
-    """To a question."""
 
 
 class Over(Message, frozen=True, array_like=True, gc=False, tag="OVER"):
@@ -192,8 +194,10 @@ class Welcome(Message, frozen=True, array_like=True, gc=False, tag="WELCOME"):
     living: dict[int, Card] | None
     """Those nodes; left out if the receiver asked with the same digest."""
     clock: int
+    is_up: bool
+    """Whether the sender has been let in itself."""
     admit: bool
-    """The sender is up, has done with any previous incarnation, and now lets this one in."""
+    """The sender, which is up, has done with any previous incarnation, and now lets this one in."""
 
 
 class Taken(Message, frozen=True, array_like=True, gc=False, tag="TAKEN"):
@@ -208,4 +212,4 @@ class Fence(Message, frozen=True, array_like=True, gc=False, tag="FENCE"):
     incarnation: int
 
 
-AnyMessage: TypeAlias = Copy | Ask | Ack | Flush | Final | Over | Hello | Welcome | Taken | Fence
+AnyMessage: TypeAlias = Copy | Ask | Ack | Flush | IsFinal | Final | Over | Hello | Welcome | Taken | Fence

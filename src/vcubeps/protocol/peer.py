@@ -42,6 +42,7 @@ from vcubeps.protocol.messages import (
     Final,
     Flush,
     Hello,
+    IsFinal,
     Over,
     Publication,
     Taken,
@@ -93,7 +94,8 @@ class Peer:
 
         With `seeds`, some nodes of a cluster that is there already, this is a newcomer: it learns from them who else
         is there, and is up when one of them, and all of those, have let it in. `identity`, drawn at random together
-        with the id and kept with it, tells newcomers apart that have drawn the same id; `address` is told to all.
+        with the id and kept with it, tells newcomers apart that have drawn the same id; `address` is told to all. The
+        first incarnation of a newcomer is drawn too, lest it get what was meant for a node that had the id before.
 
         `batch_items_max` is how many publications may leave as one batch; 1 is the paper's protocol. `listed_max` is
         how many recipients a copy of a publication lists although its receiver may know them.
@@ -146,9 +148,9 @@ class Peer:
         )
         self._admission.attach(self._crashes)
 
-    def _boot(self) -> None:
+    def _boot(self, told_by: frozenset[int] = frozenset()) -> None:
         may_come_up_alone = self._has_been_up or not self._seeds
-        self._admission.boot(self._nodes - {self.node}, self._seeds, may_come_up_alone)
+        self._admission.boot(self._nodes - {self.node} | told_by, self._seeds, may_come_up_alone)
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -214,6 +216,12 @@ class Peer:
                 self._crashes.crashed({node: incarnation})
         except StartAgain as end:
             self._start_again(end)
+        return self._take_outputs()
+
+    def greet(self, node: int) -> list[Output]:
+        """While this node is not up: say Hello to one more seed, because those before do not answer."""
+        if not self._local.up:
+            self._admission.greet(node)
         return self._take_outputs()
 
     def restart(self) -> list[Output]:
@@ -292,6 +300,7 @@ class Peer:
             "flushes": len(self._crashes),
             "admissions": len(self._admission),
             "crashes_not_final": len(self._local.fresh),
+            "crashes_not_over": len(self._crashes.not_over),
         }
 
     def retained(self, topic: str) -> set[str]:
@@ -337,7 +346,7 @@ class Peer:
                 return
         if isinstance(message, Fence):
             if message.incarnation >= local.incarnation:
-                raise StartAgain(RestartReason.DECLARED_CRASHED, message.incarnation)
+                raise StartAgain(RestartReason.DECLARED_CRASHED, message.incarnation, frozenset({sender}))
             return
         if message.target not in (local.incarnation, ANY_INCARNATION):
             return
@@ -362,6 +371,8 @@ class Peer:
             for flush in self._crashes.in_order(sender, message):
                 if message.origin > self._local.ended(sender):  # an earlier one may have told of its crash
                     self._crashes.on_flush(sender, flush)
+        elif isinstance(message, IsFinal):
+            self._crashes.on_is_final(sender, message)
         elif isinstance(message, Final):
             self._crashes.on_final(sender, message)
         elif isinstance(message, Over):
@@ -378,7 +389,8 @@ class Peer:
         self._create(local)
         local.outputs = old.outputs
         local.emit(Restarted(card.incarnation, topics, end.reason))
-        self._boot()
+        # Two who were apart for so long that each has forgotten the other meet by a Fence.
+        self._boot(end.told_by)
 
     def _take_outputs(self) -> list[Output]:
         if self._crashes.is_report_due:

@@ -35,6 +35,7 @@ from vcubeps.protocol.messages import (
     Final,
     Flush,
     Hello,
+    IsFinal,
     Message,
     Over,
     Publication,
@@ -90,7 +91,7 @@ def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
         _check_cards(sender, message.news)
     elif type(message) is Fence:
         _check_end(local, sender, message.incarnation)
-    elif type(message) is Final or type(message) is Over:
+    elif type(message) is IsFinal or type(message) is Final or type(message) is Over:
         _check_crashes(local, sender, message.origin, message.dead)
     elif type(message) is Taken:
         if not 0 <= message.identity <= MAX_IDENTITY:
@@ -126,9 +127,10 @@ def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
     if not 1 <= broadcast.counter <= MAX_COUNTER:
         _check_counter(sender, broadcast.counter, smallest=1)
     if type(broadcast) is Publication:
-        _check_publication(local, sender, broadcast)
+        _check_publication(local, sender, broadcast, copy.target == local.incarnation)
     elif type(broadcast) is Unsubscription:
-        _check_barrier(local, sender, broadcast.source, broadcast.counter, broadcast.barrier)
+        is_for_me = copy.target == local.incarnation
+        _check_barrier(local, sender, broadcast.source, broadcast.counter, broadcast.barrier, is_for_me)
         _check_time(sender, broadcast.stamp)
     source = broadcast.source
     if source < 0 or source >> MAX_DIMENSION or not (source ^ me) >> outside:
@@ -143,7 +145,9 @@ def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
         _check_name(sender, broadcast.topic)
 
 
-def _check_publication(local: LocalNode, sender: int, publication: Publication) -> None:
+def _check_publication(
+    local: LocalNode, sender: int, publication: Publication, is_for_me: bool = False
+) -> None:
     items = publication.items
     if not 1 <= len(items) <= MAX_BATCH_ITEMS or items[-1][0] != publication.counter:
         raise ProtocolViolation(
@@ -158,7 +162,7 @@ def _check_publication(local: LocalNode, sender: int, publication: Publication) 
     if size > MAX_BATCH_BYTES:
         raise ProtocolViolation(sender, f"a batch of {size} bytes; the limit is {MAX_BATCH_BYTES}")
     if publication.barrier:
-        _check_barrier(local, sender, publication.source, items[0][0], publication.barrier)
+        _check_barrier(local, sender, publication.source, items[0][0], publication.barrier, is_for_me)
     if not 0 <= publication.stamp <= MAX_STAMP:
         _check_time(sender, publication.stamp)
 
@@ -180,8 +184,10 @@ def _check_batch(sender: int, publication: Publication) -> tuple[int, int]:
     return sum(sizes), max(sizes)
 
 
-def _check_barrier(local: LocalNode, sender: int, source: int, counter: int, barrier: dict[int, int]) -> None:
-    """`barrier` of what `source` issued as `counter`."""
+def _check_barrier(
+    local: LocalNode, sender: int, source: int, counter: int, barrier: dict[int, int], is_for_me: bool
+) -> None:
+    """`barrier` of what `source` issued as `counter`; `is_for_me`: it is meant for this incarnation of this node."""
     if not barrier:
         return
     for node, needed in barrier.items():
@@ -195,7 +201,7 @@ def _check_barrier(local: LocalNode, sender: int, source: int, counter: int, bar
             sender, f"⟨{source}, {counter}⟩, which depends on itself or on what comes later"
         )
     # Only its source can be blamed: those who relay it do not know what this node has published.
-    if barrier.get(local.me, 0) > local.counter and sender == source:
+    if barrier.get(local.me, 0) > local.counter and sender == source and is_for_me:
         raise ProtocolViolation(
             sender,
             f"a dependency on publication {barrier[local.me]} of node {local.me}, which it has not made",

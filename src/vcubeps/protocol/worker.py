@@ -21,7 +21,7 @@ class Worker:
     """All that one node keeps of one topic name, as long as there is anything to do.
 
     Invariants: `wanted` is what the application asked for last; a join in `queue` stands at its
-    end and behind a leave that is queued or under way.
+    end, behind a leave that is queued or under way unless the node is isolated and the leave has ended.
     """
 
     __slots__ = ("current", "pumping", "queue", "sent_twice", "topic", "wanted")
@@ -45,7 +45,7 @@ class Worker:
         assert joins in ([], [len(self.queue) - 1]), "a join is not at the end of the queue"
         if joins:
             is_leaving = self.current is not None and type(self.current.broadcast) is Unsubscription
-            assert is_leaving or leaves, "a join waits for no leave"
+            assert is_leaving or leaves or self.topic is None, "a join waits for no leave"
         is_open = self.topic is not None and not self.topic.closing
         assert self.wanted == (is_open or bool(joins)), "the topic is not what the application asked for last"
         assert not self.pumping, "still starts broadcasts"

@@ -9,8 +9,9 @@ from vcubeps.sim.explore.explore import (
     run_schedule,
     schedule_seed,
 )
+from vcubeps.sim.explore.operations import Operation
 from vcubeps.sim.explore.options import Allowed, Options, draw_options
-from vcubeps.sim.explore.schedule import Operation, draw_operations
+from vcubeps.sim.explore.schedule import draw_operations
 
 __all__ = [
     "CHECKER_NAMES",

@@ -63,12 +63,20 @@ class Detector:
         for node in self._lives.down:
             self._report_crash(observer, node)
 
+    def met(self, observer: int, node: int, incarnation: int) -> None:
+        """`observer` has heard of a node that it did not know before: it finds out if there is nobody."""
+        if node in self._lives.down and self._lives.incarnation[node] == incarnation:
+            self._report_crash(observer, node)
+
     def _report_crash(self, observer: int, node: int) -> None:
         incarnations = self._lives.incarnation
         incarnation = incarnations[node]
         chance = mix(self._seed, 7, observer, node, incarnation, incarnations[observer])
 
         def report() -> None:
+            peer = self._lives.peers.get(observer)
+            if peer is None or peer.believes_dead(node):
+                return  # whoever does not deal with a node is not told of its crash
             if not self._options.greetings or incarnations[node] == incarnation:
                 self._suspect(observer, node, incarnation)
 
@@ -103,10 +111,9 @@ class Detector:
                 return
             peer = self._lives.peers.get(observer)
             if peer is not None:
-                known = peer.known_incarnation(node)
-                newest = max(0, known, self._greeting.get((observer, node), 0))
-                if newest > known or not peer.believes_dead(node):
-                    self._suspect(observer, node, newest)
+                known, greeted = peer.known_incarnation(node), self._greeting.get((observer, node), -1)
+                if greeted > known or not peer.believes_dead(node):
+                    self._suspect(observer, node, max(0, known, greeted))
             self._report_unreachable(observer, node, cut, times + 1)
 
         self._after(1 + chance % self._options.detector_delay, report)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from vcubeps.mixing import mix
 from vcubeps.protocol.messages import AnyMessage
+from vcubeps.sim.explore.operations import SLOW_FACTOR_MAX, USUAL_DELAY
 from vcubeps.sim.explore.options import Options
-from vcubeps.sim.explore.schedule import SLOW_FACTOR_MAX, USUAL_DELAY
 
 _MASK = (1 << 64) - 1
 _MULTIPLIER = 6364136223846793005
@@ -43,7 +43,7 @@ class Links:
         self._state = {src: {dst: mix(seed, 2, src, dst) for dst in nodes} for src in nodes}
         self._busy = {src: dict.fromkeys(nodes, 0) for src in nodes}
         self.severed: frozenset[tuple[int, int]] = frozenset()
-        """Pairs of nodes, in both orders, that cannot reach each other now."""
+        """Pairs of nodes of which the first cannot reach the second now."""
         self.cuts = 0
         """How often the network has been cut or healed."""
         self.waiting: list[Waiting] = []

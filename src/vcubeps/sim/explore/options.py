@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from vcubeps.mixing import mix
+from vcubeps.sim.explore.voting import Voting, draw_voting
 
 NODES_MIN = 2
 NODES_MAX = 64
@@ -37,6 +38,7 @@ FEATURES: Mapping[str, str] = {
     "bursts": "several publications at once, which leave as a batch",
     "permuted": "what one input sends leaves in any order, on FIFO links too",
     "greetings": "a node that connects says which incarnation it is",
+    "digests": "copies leave their recipients to the receiver's view, however few they are",
     "held": "publications wait for a release and leave together, as at the end of a turn of the runtime",
     "large": f"more than {NODES_USUAL_MAX} nodes",
     "long": f"{OPERATIONS_LONG[0]} to {OPERATIONS_LONG[1]} operations, all on one topic",
@@ -48,8 +50,10 @@ FAULTS: Mapping[str, str] = {
     "recover": "crashed nodes come back as a new incarnation",
     "suspect": "a node that lives is reported as crashed",
     "cut": "some nodes cannot reach others for a while, and take them for crashed",
+    "arrive": "some nodes come later, one by one or many at once, through seeds",
+    "depart": "nodes leave for good, and others may come under their ids",
 }
-"""Faults that the user allows by name."""
+"""Faults, and comings and goings of nodes, that the user allows by name."""
 
 AIMED: Mapping[str, tuple[str, frozenset[str]]] = {
     "relay-crash": ("a source and a node that had its copies crash together", frozenset({"crash"})),
@@ -88,7 +92,14 @@ AIMED: Mapping[str, tuple[str, frozenset[str]]] = {
 }
 """Fault patterns that random timing rarely hits, with the faults that each needs."""
 
-OPTION_NAMES: tuple[str, ...] = (*FEATURES, *FAULTS, *AIMED)
+VOTERS = "voters"
+
+VOTING: Mapping[str, tuple[str, frozenset[str]]] = {
+    VOTERS: ("a quorum of the nodes decides when the network is cut, in many shapes", frozenset({"cut"})),
+}
+"""Other rules of the world, with the faults that each needs."""
+
+OPTION_NAMES: tuple[str, ...] = (*FEATURES, *FAULTS, *AIMED, *VOTING)
 
 _ODDS: Mapping[str, float] = {
     "absent": 0.3,
@@ -118,9 +129,13 @@ _ODDS: Mapping[str, float] = {
     "boot-reports": 0.25,
     "reboots": 0.2,
     "suspect-all": 0.15,
+    "arrive": 0.25,
+    "digests": 0.4,
+    "depart": 0.25,
     "held": 0.35,
     "large": 0.004,
     "long": 0.01,
+    VOTERS: 0.4,
 }
 """Probability of each option in one schedule."""
 
@@ -135,12 +150,16 @@ _DRAWN_APART = frozenset(
         "boot-reports",
         "reboots",
         "suspect-all",
+        "arrive",
+        "digests",
+        "depart",
         "held",
         "large",
         "long",
     }
 )
-"""Options that came later. They are drawn apart, so that the schedules of earlier options are what they were."""
+"""Options that came later. They are drawn apart, so that the schedules of earlier options are what they were; those
+of `VOTING`, which came last, by a third generator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +174,8 @@ class Allowed:
     """Names of `FAULTS` that may happen; none: no node fails."""
     only: frozenset[str] | None = None
     """Names of the options that are on in every schedule, all others being off; None: draw them."""
+    always: frozenset[str] = frozenset()
+    """Names of the options that are on in every schedule, besides those that are drawn."""
     operations_max: int = 40
     """Most operations of a schedule that is not `long`, besides the subscriptions before it begins and the aimed
     faults."""
@@ -166,6 +187,8 @@ class Options:
 
     nodes: tuple[int, ...]
     """Identifiers of the nodes; positions of the cube that are not listed have no node."""
+    founders: tuple[int, ...]
+    """Those of them that are there from the start; the others come later."""
     fifo: bool
     """Links keep the order of messages."""
     slow_of_256: int
@@ -180,6 +203,8 @@ class Options:
     """What one input sends leaves in any order."""
     greetings: bool
     """A node is told of the earlier incarnations' end when another connects."""
+    digests: bool
+    """Copies leave the recipients out where they may."""
     held: bool
     """Some publications wait for a release."""
 
@@ -205,15 +230,20 @@ class Options:
     """Number of false suspicions at random moments."""
     cuts: int
     """Number of cuts of the network at random moments."""
+    departures: int
+    """Number of nodes that leave for good."""
     aimed: frozenset[str]
     """Names of the `AIMED` fault patterns in this schedule."""
+
+    voting: Voting | None
+    """Who decides when the network is cut, and how it is cut; None: everybody goes on."""
 
 
 def draw_options(seed: int, allowed: Allowed) -> Options:
     """The options of schedule `seed`; every draw is made whether it is used or not, so that
     allowing one option more leaves the others as they were."""
     rng, apart = Random(seed), Random(mix(seed, 11))
-    on = _draw_switches(rng, apart, allowed)
+    on = _draw_switches(rng, apart, Random(mix(seed, 15)), allowed)
     cuts = apart.choice((1, 1, 2))
     crashes = rng.choice((1, 1, 1, 2, 2, 3, 4))
     suspicions = rng.choice((1, 1, 2, 3))
@@ -225,8 +255,12 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
     gap = rng.choice((3, 15, 40, 40, 100, 400))
     operations = rng.randint(min(6, allowed.operations_max), allowed.operations_max)
     many = apart.randint(*OPERATIONS_LONG)
+    departures = apart.choice((1, 1, 2, 3))
+    nodes = _draw_nodes(rng, apart, allowed, absent="absent" in on, large="large" in on)
+    founders = tuple(sorted(apart.sample(nodes, apart.randint(1, len(nodes)))))
     return Options(
-        nodes=_draw_nodes(rng, apart, allowed, absent="absent" in on, large="large" in on),
+        nodes=nodes,
+        founders=founders if "arrive" in on and VOTERS not in on else nodes,
         fifo="unordered" not in on,
         slow_of_256=slow_of_256 if "heavy-tail" in on else 0,
         reactive=reactive if "reactive" in on else 0.0,
@@ -244,9 +278,12 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
         suspicions=suspicions if "suspect" in on else 0,
         permuted="permuted" in on,
         greetings="greetings" in on,
+        digests="digests" in on,
         held="held" in on,
         cuts=cuts if "cut" in on else 0,
+        departures=departures if "depart" in on and VOTERS not in on else 0,
         aimed=frozenset(AIMED) & on,
+        voting=draw_voting(seed, nodes) if VOTERS in on else None,
     )
 
 
@@ -256,16 +293,21 @@ def faults_needed(names: frozenset[str]) -> frozenset[str]:
     for name in names:
         if name in AIMED:
             needed |= AIMED[name][1]
+        if name in VOTING:
+            needed |= VOTING[name][1]
     return frozenset(needed)
 
 
-def _draw_switches(rng: Random, apart: Random, allowed: Allowed) -> frozenset[str]:
-    drawn = frozenset(
-        name for name in OPTION_NAMES if (apart if name in _DRAWN_APART else rng).random() < _ODDS[name]
-    )
+def _draw_switches(rng: Random, apart: Random, last: Random, allowed: Allowed) -> frozenset[str]:
+    drawn = set()
+    for name in OPTION_NAMES:
+        generator = last if name in VOTING else apart if name in _DRAWN_APART else rng
+        if generator.random() < _ODDS[name]:
+            drawn.add(name)
     if allowed.only is not None:
         return allowed.only
-    return frozenset(name for name in drawn if faults_needed(frozenset({name})) <= allowed.faults)
+    possible = {name for name in drawn if faults_needed(frozenset({name})) <= allowed.faults}
+    return allowed.always | possible
 
 
 def _draw_nodes(

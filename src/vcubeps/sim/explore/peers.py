@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.outputs import Output
 from vcubeps.protocol.peer import Peer
 from vcubeps.sim.published import PublishedPeer
+
+
+class Standing(NamedTuple):
+    """Whom a node holds dead, and whom not."""
+
+    dead: dict[int, int]
+    """Node → newest incarnation of it that has been declared crashed."""
+    final: dict[int, int]
+    """The same, of the crashes that are final."""
+    living: frozenset[int]
+    """Nodes, itself included, that it deals with as incarnations that are not dead."""
+    survivors: frozenset[int]
+    """The same, of those whose crash is not final; those that it has just let in are among them."""
 
 
 class PeerLike(Protocol):
@@ -25,18 +38,25 @@ class PeerLike(Protocol):
     def release(self, topic: str) -> list[Output]: ...
     def receive(self, sender: int, message: object) -> list[Output]: ...
     def suspect(self, node: int, incarnation: int) -> list[Output]: ...
+    def isolate(self, isolated: bool) -> list[Output]: ...
     def can_subscribe(self, topic: str) -> bool: ...
     def can_unsubscribe(self, topic: str) -> bool: ...
     def can_publish(self, topic: str) -> bool: ...
     def members(self, topic: str) -> dict[int, int]: ...
     def footprint(self) -> dict[str, int]: ...
     def retained(self, topic: str) -> set[str]: ...
+    def greet(self, node: int) -> list[Output]: ...
+    @property
+    def present(self) -> Mapping[int, int]: ...
     def known_incarnation(self, node: int) -> int: ...
     def believes_dead(self, node: int) -> bool: ...
+    def dead_incarnation(self, node: int) -> int: ...
+    def standing(self) -> Standing: ...
+    def standing_mark(self) -> tuple[object, object]: ...
 
 
-PeerFactory = Callable[[int, tuple[int, ...], int], PeerLike]
-"""Makes the peer of a node, among these nodes, in this incarnation."""
+PeerFactory = Callable[..., PeerLike]
+"""Makes the peer of a node from what `Peer` takes."""
 
 
 class FaultFreePeer(PublishedPeer):
@@ -57,11 +77,30 @@ class FaultFreePeer(PublishedPeer):
     def suspect(self, node: int, incarnation: int) -> list[Output]:
         raise UsageError("the published algorithm knows no crashes: explore it without faults")
 
+    def greet(self, node: int) -> list[Output]:
+        raise UsageError("the published algorithm knows no newcomers: explore it without arrivals")
+
+    @property
+    def present(self) -> Mapping[int, int]:
+        return dict.fromkeys(self._nodes - {self.node}, 0)
+
+    def isolate(self, isolated: bool) -> list[Output]:
+        raise UsageError("the published algorithm knows no voters: explore it without faults")
+
     def known_incarnation(self, node: int) -> int:
         return 0
 
     def believes_dead(self, node: int) -> bool:
         return False
+
+    def dead_incarnation(self, node: int) -> int:
+        return -1
+
+    def standing(self) -> Standing:
+        return Standing({}, {}, frozenset(), frozenset())
+
+    def standing_mark(self) -> tuple[object, object]:
+        return None, None
 
     def can_subscribe(self, topic: str) -> bool:
         return not self.members(topic)
@@ -73,7 +112,36 @@ class FaultFreePeer(PublishedPeer):
         return bool(self.members(topic))
 
 
-class CheckedPeer(Peer):
+class WatchedPeer(Peer):
+    """A peer that lets the world see whom it holds dead."""
+
+    __slots__ = ()
+
+    def dead_incarnation(self, node: int) -> int:
+        """Newest incarnation of `node` that is dead here; −1 if there is none."""
+        return self._local.ended(node)
+
+    def standing(self) -> Standing:
+        local = self._local
+        living = frozenset(local.living) | {local.me}
+        return Standing(
+            {node: newest for node in self._others if (newest := local.ended(node)) >= 0},
+            # A node that boots makes nothing final: what it learns of is final elsewhere.
+            {x: newest for x in self._others if local.up and (newest := local.ended_finally(x)) >= 0},
+            living,
+            living | local.fresh.keys(),
+        )
+
+    def standing_mark(self) -> tuple[object, object]:
+        """Others than before, if a crash has been declared or become final since."""
+        return self._local.fresh, self._local.changes
+
+    @property
+    def _others(self) -> frozenset[int]:
+        return self._nodes - {self.node}
+
+
+class CheckedPeer(WatchedPeer):
     """A peer that checks after every input whether the invariants of its parts hold."""
 
     __slots__ = ()
@@ -84,19 +152,15 @@ class CheckedPeer(Peer):
         return outputs
 
 
-def _checked(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
-    return CheckedPeer(node, nodes, incarnation=incarnation, listed_max=0)
-
-
-def _amended(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
-    return Peer(node, nodes, incarnation=incarnation)
-
-
-def _published(node: int, nodes: tuple[int, ...], incarnation: int) -> PeerLike:
+def _published(node: int, nodes: tuple[int, ...], **_: object) -> PeerLike:
     return FaultFreePeer(node, nodes)
 
 
-ALGORITHMS: Mapping[str, PeerFactory] = {"amended": _amended, "checked": _checked, "published": _published}
+ALGORITHMS: Mapping[str, PeerFactory] = {
+    "amended": WatchedPeer,
+    "checked": CheckedPeer,
+    "published": _published,
+}
 """Name of an algorithm → how to make its peers."""
 
 FAULT_FREE = frozenset({"published"})

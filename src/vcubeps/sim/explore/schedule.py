@@ -10,73 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from random import Random
-from typing import NamedTuple
 
 from vcubeps.mixing import mix
+from vcubeps.sim.explore.cuts import draw_cuts
+from vcubeps.sim.explore.operations import SLOW_FACTOR_MAX, TOPICS, USUAL_DELAY, Operation
 from vcubeps.sim.explore.options import Options
-
-TOPICS = ("a", "b", "c")
-
-USUAL_DELAY = 100
-"""Longest usual delay of a message, in ticks."""
-
-SLOW_FACTOR_MAX = 40
-"""A slow message of a heavy-tailed link takes at most this many times its usual delay."""
-
-
-class Operation(NamedTuple):
-    """Something that happens at `time` at `node`."""
-
-    time: int
-    kind: str
-    """subscribe, unsubscribe, publish, crash, crash-relay, crash-silenced, recover, recover-any, reboot, suspect,
-    report-stale or cut."""
-    node: int
-    topic: str = ""
-    """cut: who is kept apart, as `severed` reads them."""
-    other: int = 0
-    """publish: how many at once; suspect: the node that `node` takes for crashed; report-stale: the node of whose
-    last crash it is told; crash-relay: ticks after which a node that gets its copies has crashed too; cut: ticks
-    until it is healed."""
-
-    @property
-    def ends(self) -> int:
-        """When it is over: a cut when it is healed."""
-        return self.time + self.other if self.kind == "cut" else self.time
-
-    def __str__(self) -> str:
-        match self.kind:
-            case "publish":
-                what = f"publish {self.topic}" + (f" ×{self.other}" if self.other > 1 else "")
-            case "suspect":
-                what = f"suspect {self.other}"
-            case "report-stale":
-                what = f"is told that the previous incarnation of {self.other} crashed"
-            case "cut":
-                return f"t={self.time} the network is cut for {self.other} ticks: {self.topic}"
-            case "crash-silenced":
-                what = "crash, and nothing it sent when it suspected last arrives"
-            case "crash-relay":
-                what = f"crash, and within {self.other} ticks a node that gets its copies"
-            case _:
-                what = f"{self.kind} {self.topic}".rstrip()
-        return f"t={self.time} node {self.node}: {what}"
-
-
-def severed(text: str) -> frozenset[tuple[int, int]]:
-    """Pairs of nodes that a cut keeps apart, in both orders: islands as 0 3|1, or single pairs as 0/1 2/5.
-
-    >>> sorted(severed("0 3|1"))
-    [(0, 1), (1, 0), (1, 3), (3, 1)]
-    >>> sorted(severed("0/1 2/5"))
-    [(0, 1), (1, 0), (2, 5), (5, 2)]
-    """
-    if "|" in text:
-        islands = [[int(node) for node in island.split()] for island in text.split("|")]
-        pairs = [(x, y) for one, other in combinations(islands, 2) for x in one for y in other]
-    else:
-        pairs = [(int(x), int(y)) for x, y in (pair.split("/") for pair in text.split())]
-    return frozenset(pairs) | frozenset((y, x) for x, y in pairs)
 
 
 def draw_operations(seed: int, options: Options) -> list[Operation]:
@@ -85,8 +23,11 @@ def draw_operations(seed: int, options: Options) -> list[Operation]:
     draw.initial_subscriptions()
     draw.random_operations()
     draw.random_faults()
+    draw.arrivals_and_departures()
     for name in sorted(options.aimed):
         draw.aimed_fault(name)
+    if options.voting is not None:
+        draw.operations += draw_cuts(seed, options, options.voting, draw.begin, draw.end)
     if draw.has_faults:
         draw.epilogue()
     return sorted(draw.operations, key=lambda operation: operation.time)
@@ -105,7 +46,14 @@ class _Draw:
         self.operations: list[Operation] = []
         self.begin = 0
         self.end = 0
-        self.has_faults = bool(options.crashes or options.suspicions or options.cuts or options.aimed)
+        self.has_faults = bool(
+            options.crashes
+            or options.suspicions
+            or options.cuts
+            or options.departures
+            or options.aimed
+            or options.voting
+        )
 
     def initial_subscriptions(self) -> None:
         """Members from the beginning subscribe one after the other, so far apart that nothing overlaps."""
@@ -114,10 +62,11 @@ class _Draw:
         for topic in self.topics:
             # A join from an empty topic is a sharp case of its own, but only if there are joins.
             least = 0 if self.options.joins else 2
-            most = len(self.nodes)
+            most = len(self.options.founders)
+            least = min(least, most)
             everybody = self.rng.random() < (0.6 if self.has_faults else 0.3)
             count = most if everybody else self.rng.randint(least, most)
-            for node in self.rng.sample(self.nodes, count):
+            for node in self.rng.sample(self.options.founders, count):
                 self._add(self.begin, "subscribe", node, topic)
                 self.members[topic].add(node)
                 self.begin += round_trip + 1
@@ -149,6 +98,25 @@ class _Draw:
                 self._suspect(time + self.rng.randint(0, 100), self._other_than(target), target)
         for _ in range(self.options.cuts):
             self._cut(self._moment())
+
+    def arrivals_and_departures(self) -> None:
+        """Newcomers come singly or in a burst; of those who leave for good, the id may be used again."""
+        newcomers = [node for node in self.nodes if node not in self.options.founders]
+        together = self._moment() if self.rng.random() < 0.5 else None
+        for node in newcomers:
+            self._arrive(self._moment() if together is None else together + self.rng.randint(0, 50), node)
+        for _ in range(self.options.departures):
+            time, node = self._moment(), self.rng.choice(self.nodes)
+            self._add(time, "depart", node)
+            if self.rng.random() < 0.6:
+                self._arrive(time + self.rng.choice((1, 10, 50)) * USUAL_DELAY, node)
+
+    def _arrive(self, time: int, node: int) -> None:
+        self._add(time, "arrive", node)
+        for _ in range(self.rng.choice((0, 1, 2))):
+            # It is up some round trips later.
+            asked = time + self.rng.randint(2, 30) * USUAL_DELAY
+            self._add(asked, "subscribe", node, self.rng.choice(self.topics))
 
     def aimed_fault(self, name: str) -> None:
         patterns: Mapping[str, Callable[[int], None]] = {

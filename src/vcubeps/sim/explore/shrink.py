@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from vcubeps.sim.explore.explore import Outcome, run_operations
+from vcubeps.sim.explore.operations import Operation
 from vcubeps.sim.explore.options import Options
-from vcubeps.sim.explore.schedule import Operation
 
 RUNS_MAX = 3000
 """Schedules that one shrinking may run; reached only by worlds that fail in long chains."""
@@ -65,6 +65,7 @@ class _Shrink:
             lambda options: replace(options, permuted=False),
             lambda options: replace(options, greetings=False),
             lambda options: replace(options, held=False),
+            lambda options: replace(options, digests=False),
         )
         shrunk = False
         for simplify in simpler:
@@ -107,7 +108,10 @@ class _Shrink:
         for node in self._idle_nodes():
             options = self.best.options
             nodes = tuple(other for other in options.nodes if other != node)
-            if len(nodes) > 1 and self._try(replace(options, nodes=nodes), self.best.operations):
+            founders = tuple(other for other in options.founders if other != node)
+            voting = options.voting and options.voting.without(node)
+            shrunken = replace(options, nodes=nodes, founders=founders, voting=voting)
+            if len(nodes) > 1 and founders and self._try(shrunken, self.best.operations):
                 shrunk = True
         return shrunk
 

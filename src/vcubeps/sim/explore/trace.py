@@ -15,6 +15,7 @@ from vcubeps.protocol.messages import (
     Final,
     Flush,
     Hello,
+    IsFinal,
     Over,
     Publication,
     Report,
@@ -89,6 +90,8 @@ def show_message(message: object) -> str:
         case Welcome(origin=origin, target=target, dead=dead, living=living, admit=admit):
             others = ", the same are known" if living is None else _living(", knows", living)
             return f"WELCOME {target} from {origin}{' ADMIT' if admit else ''}{others}{_dead(dead)}"
+        case IsFinal(dead=dead):
+            return f"FINAL?{_dead(dead)}"
         case Final(dead=dead):
             return f"FINAL{_dead(dead)}"
         case Over(dead=dead):

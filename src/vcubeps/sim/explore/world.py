@@ -2,9 +2,10 @@
 
 Fault model: links between live incarnations lose and duplicate nothing. When a node crashes, an
 arbitrary part of its messages under way is lost; messages that arrive at a node that is down
-vanish; messages to an old incarnation may reach the new one. Crashes are reported as `detector`
-says; other reports about a node that lives come only from the schedule. All choices are hashes
-(see `vcubeps.mixing`).
+vanish, those that arrive at one that is paused wait; messages to an old incarnation may reach the
+new one. Crashes are reported as `detector` says, or as `probes` says where voters decide; other
+reports about a node that lives come only from the schedule. All choices are hashes (see
+`vcubeps.mixing`).
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from random import Random
 from typing import Any, NoReturn, TypeAlias
 
 from vcubeps.mixing import mix
-from vcubeps.protocol.outputs import Deliver, Output, Restarted, Send, Up
+from vcubeps.protocol.messages import Fence
+from vcubeps.protocol.outputs import Arrived, Deliver, IdTaken, Output, Restarted, Send
+from vcubeps.sim.explore.applications import Applications
+from vcubeps.sim.explore.arrivals import Arrivals
 from vcubeps.sim.explore.checkers import Monitor
 from vcubeps.sim.explore.detector import Detector, Lives
+from vcubeps.sim.explore.electorate import Electorate
 from vcubeps.sim.explore.links import Links, Waiting
+from vcubeps.sim.explore.losses import Losses
+from vcubeps.sim.explore.operations import USUAL_DELAY, Operation, severed
 from vcubeps.sim.explore.options import Options
-from vcubeps.sim.explore.peers import PeerFactory
-from vcubeps.sim.explore.schedule import USUAL_DELAY, Operation, severed
+from vcubeps.sim.explore.peers import PeerFactory, PeerLike
 from vcubeps.sim.explore.trace import Trace
+from vcubeps.sim.explore.winners import winners
 
 EVENTS_MAX = 200_000
 """A world of usual size that has not come to rest after so many events is taken for one that never will."""
-
-ANSWERS_DEEP_MAX = 3
-"""An answer to an answer to an answer is not answered."""
-
-_LOSS_OF_256 = (0, 64, 128, 256)
-"""How many of 256 messages under way a crash destroys; one of these per crash."""
 
 _CONTROL = -1
 """Destination of an event that is no message."""
@@ -66,29 +67,30 @@ class World:
         self.time = 0
         self.overrun = False
         self.events = 0
-        self.monitor = Monitor()
+        self.inputs = 0
+        self.monitor = Monitor(options.voting, winners(options, operations))
         self._seed = seed
         self._options = options
-        self._make_peer = make_peer
         self._trace = trace
         nodes = options.nodes
         lives = Lives(dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0))
         self.live_peers, self._down = lives.peers, lives.down
         self._incarnation, self._crashes = lives.incarnation, lives.crashes
-        self._loss = dict.fromkeys(nodes, 0)
-        self._spared: dict[int, int] = {}
-        """Crashed node → the node to which nothing that it had sent is lost."""
-        self._silenced: dict[int, int] = {}
-        """Crashed node → number of a message; nothing that it sent up to there survives."""
+        self._losses = Losses(seed, nodes)
         self._accusation: dict[int, int] = {}
         """Node → number of the last message it sent when it was last told a falsehood."""
         self._cue: dict[int, int] = {}
         """Node that is to crash soon → the crashed node whose publication it is to answer before."""
-        self._wishes: dict[int, set[str]] = {node: set() for node in nodes}
-        self._published = dict.fromkeys(nodes, 0)
         self._links = Links(seed, options)
-        self._detector = Detector(seed, options, lives, self._links, self._after, self._report)
-        self._answer_below = int(options.reactive / (len(nodes) - 1) * (1 << 16))
+        self._detector = Detector(seed, options, lives, self._links, self.after, self.report)
+        self._electorate = (
+            Electorate(seed, options.voting, nodes, lives, self, self.monitor) if options.voting else None
+        )
+        if options.voting:
+            make_peer = partial(make_peer, voters=options.voting.voters)
+        if options.digests:
+            make_peer = partial(make_peer, listed_max=0)
+        self._arrivals = Arrivals(seed, options, lives, make_peer, self.after, self._greet)
         self._number = len(operations)
         self._heap: list[Event] = [
             (operation.time, number, _CONTROL, 0, self._operation(operation), 0, 0)
@@ -97,18 +99,23 @@ class World:
         heapify(self._heap)
         self._handlers = self.monitor.outputs
         self._handlers.setdefault(Restarted, []).append(self._on_restarted)
-        if options.resubscribe:
-            self._handlers.setdefault(Up, []).append(self._on_up)
+        self._handlers.setdefault(Arrived, []).append(self._on_arrived)
+        self._handlers.setdefault(IdTaken, []).append(self._on_id_taken)
         if "relay-crash" in options.aimed:
             self._handlers.setdefault(Deliver, []).append(self._on_cue)
-        if self._answer_below:
-            self._handlers.setdefault(Deliver, []).append(self._on_deliver)
+        self._applications = Applications(seed, options, self)
 
     def run(self) -> None:
         try:
-            for node in self._options.nodes:
-                self._boot(node)
+            for node in self._options.founders:
+                self._boot(node, self._arrivals.founder(node))
             self._run_events()
+            while self._electorate is not None and not self.overrun:
+                before = self.inputs
+                self._electorate.settle()
+                self._run_events()
+                if self.inputs == before:
+                    break
         except PeerFailed:
             return
         if self.overrun:
@@ -116,25 +123,37 @@ class World:
         else:
             self.monitor.at_end(self)
 
+    @property
+    def isolated(self) -> set[int]:
+        return self._electorate.probes.isolated if self._electorate is not None else set()
+
     def _run_events(self) -> None:
         heap, peers, crashes, trace = self._heap, self.live_peers, self._crashes, self._trace
-        greetings = self._options.greetings
-        left = most = _events_max(self._options)
+        greetings, electorate, is_lost = self._options.greetings, self._electorate, self._losses.is_lost
+        most = _events_max(self._options)
         while heap:
-            self.time, number, node, sender, message, epoch, luck = heappop(heap)
+            event = heappop(heap)
+            self.time, number, node, sender, message, epoch, luck = event
             if node == _CONTROL:
                 message()
                 continue
-            left -= 1
-            if not left:
+            self.events += 1
+            if self.events == most:
                 self.overrun = True
                 break
             peer = peers.get(node)
-            if peer is None or (epoch != crashes[sender] and self._is_lost(sender, node, number, luck)):
+            if peer is None or (epoch != crashes[sender] and is_lost(sender, node, number, luck)):
                 if trace is not None:
                     trace.lost(self.time, node, sender, message)
                 continue
-            if greetings and epoch == crashes[sender]:
+            if electorate is not None:
+                if electorate.is_paused(node):
+                    electorate.keep(node, event)
+                    continue
+                if epoch == crashes[sender]:
+                    electorate.probes.arrived(node, sender)
+                electorate.probes.judge(node)
+            elif greetings and epoch == crashes[sender]:
                 self._detector.arrived(node, sender)
             try:
                 outputs = peer.receive(sender, message)
@@ -145,15 +164,11 @@ class World:
             if trace is not None:
                 trace.received(self.time, node, sender, message, outputs)
             self._carry_out(node, outputs)
-        self.events = most - left
-
-    def _is_lost(self, sender: int, destination: int, number: int, luck: int) -> bool:
-        """Whether a message that was under way when its sender crashed is among the lost ones."""
-        if self._spared.get(sender) == destination:
-            return False
-        return luck < self._loss[sender] or number <= self._silenced.get(sender, 0)
 
     def _carry_out(self, node: int, outputs: list[Output]) -> None:
+        self.inputs += 1
+        if self._electorate is not None:
+            self._electorate.noted(node, outputs)
         if self._options.permuted:
             self._permute_sends(node, outputs)
         time, links, epoch = self.time, self._links, self._crashes[node]
@@ -170,6 +185,10 @@ class World:
             self._number += 1
             heappush(self._heap, (arrival, self._number, destination, node, message, epoch, luck))
 
+    def again(self, event: Event) -> None:
+        """A message that has arrived at a node that was paused."""
+        heappush(self._heap, (self.time, *event[1:]))
+
     def _permute_sends(self, node: int, outputs: list[Output]) -> None:
         """The contract leaves the order of one input's sends open; some driver may write the last first."""
         places = [place for place, output in enumerate(outputs) if type(output) is Send]
@@ -184,7 +203,7 @@ class World:
 
     # Inputs that are no messages.
 
-    def _input(self, node: int, label: str, call: Callable[..., list[Output]], *arguments: object) -> None:
+    def feed(self, node: int, label: str, call: Callable[..., list[Output]], *arguments: object) -> None:
         try:
             outputs = call(*arguments)
         except Exception as error:
@@ -199,7 +218,7 @@ class World:
         self.monitor.on_input("error", self.time, node, self._incarnation[node], error)
         raise PeerFailed from error
 
-    def _after(self, delay: int, callback: Callable[[], None]) -> None:
+    def after(self, delay: int, callback: Callable[[], None]) -> None:
         self._number += 1
         heappush(self._heap, (self.time + delay, self._number, _CONTROL, 0, callback, 0, 0))
 
@@ -207,11 +226,15 @@ class World:
         _, kind, node, topic, other = operation
         match kind:
             case "subscribe":
-                return lambda: self._subscribe(node, topic)
+                return lambda: self._applications.subscribe(node, topic)
             case "unsubscribe":
-                return lambda: self._unsubscribe(node, topic)
+                return lambda: self._applications.unsubscribe(node, topic)
             case "publish":
-                return lambda: self._publish(node, topic, other, 0)
+                return lambda: self._applications.publish(node, topic, other)
+            case "arrive":
+                return lambda: self._arrive(node)
+            case "depart":
+                return lambda: self._crash(node)
             case "crash":
                 return lambda: self._crash(node)
             case "crash-relay":
@@ -219,82 +242,55 @@ class World:
             case "crash-silenced":
                 return lambda: self._crash_silenced(node)
             case "recover":
-                return lambda: self._recover(node)
+                return lambda: self.recover(node)
             case "recover-any":
-                return lambda: self._recover(next(iter(self._down), node))
+                return lambda: self.recover(next(iter(self._down), node))
             case "reboot":
                 return lambda: self._reboot(node)
             case "suspect":
                 return lambda: self._suspect(node, other)
             case "report-stale":
-                return lambda: self._report(node, other, self._incarnation[other] - 1)
+                return lambda: self.report(node, other, self._incarnation[other] - 1)
             case "cut":
                 return lambda: self._cut(severed(topic), other)
+            case "stop":
+                return lambda: self._stop(node)
+            case "lose-probes":
+                return lambda: self._lose_probes(severed(topic), other)
+            case "pause":
+                return lambda: self._pause(node, other)
         raise ValueError(f"unknown kind of operation {kind!r}")
 
-    def _subscribe(self, node: int, topic: str) -> None:
+    def ready(self, node: int) -> PeerLike | None:
+        """The peer of `node` if it can take an input, and knows whether it is isolated."""
         peer = self.live_peers.get(node)
-        if peer is None or not peer.is_up or not peer.can_subscribe(topic):
-            return
-        self._wishes[node].add(topic)
-        self.monitor.on_input("subscribe", self.time, node, self._incarnation[node], topic)
-        self._input(node, f"subscribe {topic}", peer.subscribe, topic)
+        if peer is not None and self._electorate is not None:
+            if self._electorate.is_paused(node):
+                return None
+            self._electorate.probes.judge(node)
+        return peer
 
-    def _unsubscribe(self, node: int, topic: str) -> None:
-        peer = self.live_peers.get(node)
-        if peer is None or not peer.is_up or not peer.can_unsubscribe(topic):
-            return
-        self._wishes[node].discard(topic)
-        self.monitor.on_input("unsubscribe", self.time, node, self._incarnation[node], topic)
-        self._input(node, f"unsubscribe {topic}", peer.unsubscribe, topic)
-
-    def _publish(self, node: int, topic: str, count: int, generation: int) -> None:
-        chance = mix(self._seed, 12, node, self._published[node])
-        held = self._options.held and chance & 1 == 1
-        for _ in range(count):
-            peer = self.live_peers.get(node)
-            if peer is None or not peer.is_up or not peer.can_publish(topic):
-                return
-            self._published[node] += 1
-            payload = b"%c%d.%d" % (generation, node, self._published[node])
-            self.monitor.on_input("publish", self.time, node, self._incarnation[node], topic, payload)
-            if held:
-                self._input(
-                    node, f"publish {topic}, more follow", partial(peer.publish, more=True), topic, payload
-                )
-            else:
-                self._input(node, f"publish {topic}", peer.publish, topic, payload)
-        if held:
-            # Mostly at once; sometimes other inputs come between.
-            delay = 0 if chance >> 1 & 3 else (chance >> 3) % USUAL_DELAY
-            self._after(delay, lambda: self._release(node, topic))
-
-    def _release(self, node: int, topic: str) -> None:
-        peer = self.live_peers.get(node)
-        if peer is not None:
-            self._input(node, f"release {topic}", peer.release, topic)
-
-    def _on_deliver(self, time: int, node: int, incarnation: int, output: Deliver) -> None:
-        if output.source == node:
-            return
-        for counter, payload in output.items:
-            chance = mix(self._seed, 3, node, output.source, counter)
-            if payload[0] < ANSWERS_DEEP_MAX and chance & 0xFFFF < self._answer_below:
-                # Half of the answers come at once, the others when more may have been delivered.
-                delay = 0 if chance >> 16 & 1 else (chance >> 17) % USUAL_DELAY
-                topic, generation = output.topic, payload[0] + 1
-                self._after(delay, lambda t=topic, g=generation: self._publish(node, t, 1, g))  # type: ignore[misc]
+    def is_paused(self, node: int) -> bool:
+        return self._electorate is not None and self._electorate.is_paused(node)
 
     # Faults.
 
     def _crash(self, node: int, loss_of_256: int | None = None) -> None:
-        if len(self.live_peers) > 1:
+        # Somebody must be left whom others can ask.
+        if any(peer.is_up for other, peer in self.live_peers.items() if other != node):
             self._end(node, loss_of_256)
+
+    def _stop(self, node: int) -> None:
+        """It tells all whom it reaches, and nothing that it has sent is lost."""
+        incarnation = self._incarnation[node]
+        if node in self.live_peers and len(self.live_peers) > 1 and self._electorate is not None:
+            self._end(node, loss_of_256=0)
+            self._electorate.probes.said_goodbye(node, incarnation)
 
     def _reboot(self, node: int) -> None:
         """A crash after which the node starts again at once."""
         self._end(node)
-        self._recover(node)
+        self.recover(node)
 
     def _end(self, node: int, loss_of_256: int | None = None) -> None:
         if node not in self.live_peers:
@@ -303,17 +299,13 @@ class World:
         del self.live_peers[node]
         self._down[node] = None
         self._crashes[node] += 1
-        self._spared.pop(node, None)
-        self._silenced.pop(node, None)
         self._cue.pop(node, None)
-        if loss_of_256 is None:
-            loss_of_256 = _LOSS_OF_256[mix(self._seed, 4, node, self._crashes[node]) & 3]
-        self._loss[node] = loss_of_256
+        self._losses.crashed(node, self._crashes[node], loss_of_256)
         self._links.forget(node)
         if self._trace is not None:
             self._trace.noted(self.time, node, "crash")
         self.monitor.on_input("crash", self.time, node, incarnation)
-        self._detector.crashed(node)
+        (self._electorate or self._detector).crashed(node)
 
     def _crash_with_relay(self, node: int, patience: int) -> None:
         """Crash a source so that of what it sent only the copies to one node survive. That one
@@ -324,18 +316,18 @@ class World:
             return
         # The nearest is a leaf of the tree: it passes the copies on to nobody.
         relay = min(reached, key=lambda destination: destination ^ node)
-        self._spared[node] = relay
+        self._losses.spare(node, relay)
         self._cue[relay] = node
-        self._after(patience, lambda: self._crash(relay))
+        self.after(patience, lambda: self._crash(relay))
 
     def _on_cue(self, time: int, node: int, incarnation: int, output: Deliver) -> None:
         if self._cue.get(node) == output.source:
             del self._cue[node]
             chance = mix(self._seed, 8, node, time)
-            self._after(0, lambda: self._publish(node, output.topic, 1, 0))
+            self.after(0, lambda: self._applications.publish(node, output.topic, 1))
             # Mostly before it hears of the source's crash and tells the others what it has.
             delay = 1 + chance % (USUAL_DELAY if chance >> 32 & 3 == 0 else 10)
-            self._after(delay, lambda: self._crash(node, loss_of_256=chance >> 34 & 64))
+            self.after(delay, lambda: self._crash(node, loss_of_256=chance >> 34 & 64))
 
     def _crash_silenced(self, node: int) -> None:
         """Crash a node that suspects another falsely so that nobody hears of it from what it sent
@@ -344,55 +336,98 @@ class World:
             return
         self._crash(node, loss_of_256=0)
         if node in self._down:
-            self._silenced[node] = self._accusation[node]
+            self._losses.silence(node, self._accusation[node])
 
-    def _recover(self, node: int) -> None:
+    def recover(self, node: int) -> None:
         if node not in self._down:
             return
         del self._down[node]
         self._incarnation[node] += 1
-        self._boot(node)
+        self._boot(node, self._arrivals.returned(node))
 
-    def _boot(self, node: int) -> None:
-        incarnation = self._incarnation[node]
-        peer = self.live_peers[node] = self._make_peer(node, self._options.nodes, incarnation)
-        self._input(node, f"start as incarnation {incarnation}", peer.start)
-        self._detector.started(node)
+    def _boot(self, node: int, peer: PeerLike) -> None:
+        self.live_peers[node] = peer
+        self._arrivals.started(node, peer.incarnation)
+        if self._electorate is not None:
+            self._electorate.probes.booted(node)
+        self.feed(node, f"start as incarnation {peer.incarnation}", peer.start)
+        (self._electorate or self._detector).started(node)
+
+    def _arrive(self, node: int) -> None:
+        """A node comes that has not been there, or another one under the id of one that has left."""
+        if node in self.live_peers or (peer := self._arrivals.newcomer(node)) is None:
+            return
+        self.live_peers[node] = peer
+        self._applications.begin_anew(node)
+        self._arrivals.started(node, peer.incarnation)
+        self.feed(node, f"come as a newcomer, incarnation {peer.incarnation}", peer.start)
+
+    def _on_id_taken(self, time: int, node: int, incarnation: int, output: IdTaken) -> None:
+        """It draws another id, which is none of this world's business any more."""
+        self.after(0, lambda: self._end(node))
+
+    def _greet(self, node: int, other: int) -> None:
+        peer = self.live_peers[node]
+        self.feed(node, f"ask node {other} too", peer.greet, other)
+
+    def _on_arrived(self, time: int, node: int, incarnation: int, output: Arrived) -> None:
+        self._arrivals.met(node, output.node)
+        self._detector.met(node, output.node, output.incarnation)
 
     def _on_restarted(self, time: int, node: int, incarnation: int, output: Restarted) -> None:
         # It comes last of the handlers: the others are about the incarnation that ended.
         self._incarnation[node] = output.incarnation
-        self._detector.started(node)
-
-    def _on_up(self, time: int, node: int, incarnation: int, output: Up) -> None:
-        for topic in sorted(self._wishes[node]):
-            delay = mix(self._seed, 6, node, output.incarnation) % (3 * USUAL_DELAY)
-            self._after(delay, lambda t=topic: self._subscribe(node, t))  # type: ignore[misc]
+        self._arrivals.started(node, output.incarnation)
+        (self._electorate or self._detector).started(node)
 
     def _suspect(self, observer: int, target: int) -> None:
         if target in self.live_peers and observer in self.live_peers and observer != target:
-            self._report(observer, target, self._incarnation[target])
+            if self._electorate is not None and not self._electorate.probes.may_suspect(observer):
+                return
+            self.report(observer, target, self._incarnation[target])
             self._accusation[observer] = self._number
 
     def _cut(self, pairs: frozenset[tuple[int, int]], ticks: int) -> None:
         """For `ticks` these pairs cannot reach each other."""
-        cut = self._change_cut(pairs)
+        if self._electorate is not None:
+            self._electorate.cut(pairs, ticks)
+            return
+        self.reroute(pairs)
+        cut = self._links.cuts
         self._detector.cut()
-        self._after(ticks, lambda: self._heal(cut))
+        self.after(ticks, lambda: self._heal(cut))
+
+    def _lose_probes(self, pairs: frozenset[tuple[int, int]], ticks: int) -> None:
+        if self._electorate is not None:
+            self._electorate.lose_probes(pairs, ticks)
+
+    def _pause(self, node: int, ticks: int) -> None:
+        if self._electorate is not None:
+            self._electorate.pause(node, ticks)
 
     def _heal(self, cut: int) -> None:
         if self._links.cuts == cut:  # not replaced by a later one
-            self._change_cut(frozenset())
+            self.reroute(frozenset())
 
-    def _change_cut(self, pairs: frozenset[tuple[int, int]]) -> int:
-        """The number of the change."""
+    def reroute(self, pairs: frozenset[tuple[int, int]]) -> None:
+        """From now on these pairs cannot reach each other; what has waited for others leaves."""
         for source, destination, message in self._links.cut(pairs):
             self._carry_out(source, [Send(destination, message)])
-        return self._links.cuts
 
-    def _report(self, observer: int, node: int, incarnation: int) -> None:
-        peer = self.live_peers.get(observer)
+    def report(self, observer: int, node: int, incarnation: int) -> None:
+        """`observer` is told that this incarnation has crashed."""
+        peer = self.ready(observer)
         if peer is not None and observer != node and incarnation >= 0:
-            self._input(
+            self.feed(
                 observer, f"suspect {node} (incarnation {incarnation})", peer.suspect, node, incarnation
             )
+
+    def isolate(self, node: int, isolated: bool) -> None:
+        """`node` finds out that it is in contact with no quorum, or with one again."""
+        label = "is isolated" if isolated else "is in contact with a quorum"
+        self.feed(node, label, self.live_peers[node].isolate, isolated)
+
+    def hand_over(self, node: int, sender: int, message: Fence) -> None:
+        """What a greeting says that is a message too."""
+        label = f"is greeted by {sender}, which holds incarnation {message.incarnation} dead"
+        self.feed(node, label, self.live_peers[node].receive, sender, message)

@@ -6,18 +6,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vcubeps.protocol.outputs import Output, Restarted, Started, Subscribed
+from vcubeps.sim.explore.checkers.acknowledged import AcknowledgedArrives
 from vcubeps.sim.explore.checkers.acquaintance import Acquaintance
 from vcubeps.sim.explore.checkers.after_unsubscribe import AfterUnsubscribe
 from vcubeps.sim.explore.checkers.agreement import Agreement
 from vcubeps.sim.explore.checkers.base import Checker, Ledger, Violation, WorldAtEnd
 from vcubeps.sim.explore.checkers.causal import Causal
 from vcubeps.sim.explore.checkers.completeness import Completeness
+from vcubeps.sim.explore.checkers.declared_dead import DeclaredDead
 from vcubeps.sim.explore.checkers.errors import Errors
 from vcubeps.sim.explore.checkers.fifo_reception import FifoReception
 from vcubeps.sim.explore.checkers.hygiene import Hygiene
 from vcubeps.sim.explore.checkers.integrity import Integrity
 from vcubeps.sim.explore.checkers.liveness import Liveness
+from vcubeps.sim.explore.checkers.quorum import Quorum
+from vcubeps.sim.explore.checkers.split import Split
 from vcubeps.sim.explore.checkers.views import Views
+from vcubeps.sim.explore.checkers.winner import Winner
+from vcubeps.sim.explore.voting import Voting
 
 __all__ = ["CHECKERS", "CHECKER_NAMES", "PROMISES", "Checker", "Ledger", "Monitor", "Violation", "WorldAtEnd"]
 
@@ -33,7 +39,13 @@ CHECKERS: tuple[type[Checker], ...] = (
     Acquaintance,
     Hygiene,
     Errors,
+    Split,
+    Quorum,
+    AcknowledgedArrives,
+    DeclaredDead,
+    Winner,
 )
+"""The last five say something only where voters decide."""
 
 PROMISES: Mapping[str, str] = {checker.name: checker.promise for checker in CHECKERS}
 """Name of a checker → what it holds the peers to."""
@@ -44,8 +56,8 @@ CHECKER_NAMES: tuple[str, ...] = tuple(PROMISES)
 class Monitor:
     """Feeds one schedule's events to all checkers, through one table per type of event."""
 
-    def __init__(self) -> None:
-        ledger = Ledger()
+    def __init__(self, voting: Voting | None = None, winners: frozenset[int] = frozenset()) -> None:
+        ledger = Ledger() if voting is None else Ledger(voting.voters, voting.contact, winners)
         self.checkers: tuple[Checker, ...] = tuple(checker(ledger) for checker in CHECKERS)
         # The ledger hears first: a checker that is called finds the event already recorded.
         self.outputs: dict[type[Output], list[Callable[[int, int, int, Any], None]]] = {

@@ -11,6 +11,9 @@ class Acquaintance(Checker):
 
     def at_end(self, world: WorldAtEnd) -> None:
         for node, peer in world.live_peers.items():
+            ghosts = sorted(peer.present.keys() - world.live_peers.keys())
+            if ghosts:
+                self.report(world.time, node, f"deals with {ghosts}, who are not there")
             for other, its_peer in world.live_peers.items():
                 if other != node and (
                     peer.known_incarnation(other) != its_peer.incarnation or peer.believes_dead(other)

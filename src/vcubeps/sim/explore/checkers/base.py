@@ -7,7 +7,7 @@ sets of them cost one machine operation to join or intersect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from vcubeps.protocol.messages import Item
@@ -39,8 +39,23 @@ class PeerAtEnd(Protocol):
     def members(self, topic: str) -> dict[int, int]: ...
     def footprint(self) -> dict[str, int]: ...
     def retained(self, topic: str) -> set[str]: ...
+    @property
+    def present(self) -> Mapping[int, int]: ...
     def known_incarnation(self, node: int) -> int: ...
     def believes_dead(self, node: int) -> bool: ...
+
+
+class StandingLike(Protocol):
+    """Whom a node holds dead, as `vcubeps.sim.explore.peers.Standing`."""
+
+    @property
+    def dead(self) -> dict[int, int]: ...
+    @property
+    def final(self) -> dict[int, int]: ...
+    @property
+    def living(self) -> frozenset[int]: ...
+    @property
+    def survivors(self) -> frozenset[int]: ...
 
 
 class WorldAtEnd(Protocol):
@@ -50,6 +65,8 @@ class WorldAtEnd(Protocol):
     def time(self) -> int: ...
     @property
     def live_peers(self) -> Mapping[int, PeerAtEnd]: ...
+    @property
+    def isolated(self) -> Collection[int]: ...
 
 
 class Publication:
@@ -104,7 +121,15 @@ class TopicFacts:
 class Ledger:
     """Facts about the whole schedule, kept once for all checkers."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, voters: tuple[int, ...] = (), contact: int = 0, winners: frozenset[int] = frozenset()
+    ) -> None:
+        self.voters = voters
+        """Who decides when the network is cut; empty: nobody does."""
+        self.contact = contact
+        """Ticks that an answered probe counts as contact."""
+        self.winners = winners
+        """Nodes that no cut makes start again."""
         self.topics: dict[str, TopicFacts] = {}
         self.dead: set[tuple[int, int]] = set()
         """(node, incarnation) that crashed or was forced to restart."""
@@ -148,7 +173,9 @@ OutputHandlers = dict[type[Output], Callable[[int, int, int, Any], None]]
 
 InputHandlers = dict[str, Callable[..., None]]
 """Name of input → handler(time, node, incarnation, …): subscribe(topic), unsubscribe(topic),
-publish(topic, payload), crash(), error(exception)."""
+publish(topic, payload), crash(), error(exception). Where voters decide, before the outputs of an input:
+standing(StandingLike) whenever the node has declared a crash or made one final, up(nodes not dead there) when it has
+gone up."""
 
 
 class Checker:
@@ -176,6 +203,13 @@ class Checker:
     def report(self, time: int, node: int, text: str) -> None:
         if len(self.violations) < VIOLATIONS_MAX:
             self.violations.append(Violation(self.name, time, node, text))
+
+
+def note_final(since: dict[int, tuple[int, int]], time: int, final: Mapping[int, int]) -> None:
+    """Keep when the crash of the newest incarnation of each node became final: node → (incarnation, time)."""
+    for node, newest in final.items():
+        if newest > since.get(node, (-1, 0))[0]:
+            since[node] = newest, time
 
 
 def bits(mask: int) -> list[int]:

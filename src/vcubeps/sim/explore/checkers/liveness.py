@@ -1,8 +1,8 @@
 """At rest nothing is left half done.
 
 Every accepted publication of a node that lives was started and acknowledged, every wish to
-subscribe or unsubscribe came true, every recovered node came up, no peer has work in progress,
-and the world came to rest at all.
+subscribe or unsubscribe came true, every recovered node came up, nobody is isolated, no peer has
+work in progress, and the world came to rest at all.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class Liveness(Checker):
         for node, peer in world.live_peers.items():
             if not peer.is_up:
                 self.report(world.time, node, f"incarnation {peer.incarnation} never came up")
+            if node in world.isolated:
+                self.report(world.time, node, "is isolated, though a quorum lives and nothing is cut")
             left = {what: count for what, count in peer.footprint().items() if count}
             if left:
                 self.report(world.time, node, f"still at work: {left}")

@@ -1,0 +1,161 @@
+"""Mutation tests: change one place of `vcubeps.protocol` at a time and see whether anybody notices.
+
+.venv/bin/python tests/mutants.py --help
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from equivalent_mutants import EQUIVALENT
+from mutant_judge import ROOT, Judge, Verdict
+from mutant_sources import Mutant
+
+DESCRIPTION = """\
+Change one place of vcubeps.protocol at a time and see whether anybody notices.
+
+Each such mutant is judged by the unit tests of the protocol, and if they pass by random schedules
+of the explorer, each in a process of its own and on a copy of the checkout, which may be edited
+meanwhile. It takes a second or two if the tests notice, and twenty if nobody does."""
+
+EPILOG = """\
+examples:
+  A taste of everything.
+    $ python tests/mutants.py --sample 40 --seed 1
+
+  What does nobody notice in topic.py? Interrupt it at will: the next time it goes on.
+    $ python tests/mutants.py --module topic.py --out topic.jsonl
+
+  What is it that survived?
+    $ python tests/mutants.py --show 'topic.py:121:compare:<→<='
+
+  There are more tests now: try the survivors again.
+    $ python tests/mutants.py --module topic.py --out topic.jsonl --again
+
+A mutant that survives is one of three things. A test, or a generator of the explorer, is missing: write
+it. The code does more than is needed: simplify it. Or nothing can tell the mutant from the original:
+then tests/equivalent_mutants.py is the place for the argument. Exit code 1 if any survived."""
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--module", action="append", metavar="FILE", help="mutants of this module only, such as topic.py")
+    add("--only", action="append", metavar="NAME", help="this mutant, or those whose names begin like that")
+    add("--sample", type=int, metavar="K", help="draw K of them")
+    add("--seed", type=int, default=0, metavar="S", help="of the draw (default: 0)")
+    many = "crash-free schedules, and as many with all faults; a quarter of each with invariants checked too"
+    add("--schedules", type=int, default=300, metavar="N", help=f"{many} (default: 300)")
+    add(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="keep verdicts as JSON lines; what it has is not judged again",
+    )
+    add("--again", action="store_true", help="with --out: judge again what has survived")
+    add("--list", action="store_true", help="print the names and stop")
+    add("--show", metavar="NAME", help="print a mutant's difference, and its key for the equivalent ones")
+    return parser.parse_args(argv)
+
+
+def choose(args: argparse.Namespace, mutants: list[Mutant]) -> list[Mutant]:
+    begins = tuple(args.only or [""]) if args.show is None else (args.show,)
+    found = [
+        mutant
+        for mutant in mutants
+        if mutant.name.startswith(begins) and (not args.module or mutant.module in args.module)
+    ]
+    if args.sample is not None and args.sample < len(found):
+        drawn = sorted(random.Random(args.seed).sample(range(len(found)), args.sample))
+        found = [found[place] for place in drawn]
+    if not found:
+        raise SystemExit("no mutant is called so: --list prints all names")
+    return found
+
+
+def show(mutant: Mutant) -> None:
+    before = (ROOT / "src/vcubeps/protocol" / mutant.module).read_text().splitlines()
+    after = mutant.source.splitlines()
+    print("\n".join(difflib.unified_diff(before, after, mutant.module, mutant.name, lineterm="")))
+    print(f"key: {mutant.key!r}\n")
+
+
+def read_verdicts(args: argparse.Namespace) -> dict[tuple[str, str], Verdict]:
+    """Those of earlier runs that hold now, by name and digest."""
+    if args.out is None or not args.out.exists():
+        return {}
+    verdicts = [Verdict(**json.loads(line)) for line in args.out.read_text().splitlines()]
+    return {
+        (each.name, each.digest): each
+        for each in verdicts
+        if each.verdict == "killed" or (each.schedules >= args.schedules and not args.again)
+    }
+
+
+def judge_all(todo: list[Mutant], judge: Judge, args: argparse.Namespace) -> list[Verdict]:
+    known = read_verdicts(args)
+    is_calibrated = False
+    verdicts = []
+    for number, mutant in enumerate(todo, 1):
+        digest = judge.digest(mutant)
+        if mutant.key in EQUIVALENT:
+            verdict = Verdict(mutant.name, digest, "equivalent", EQUIVALENT[mutant.key], 0, 0.0)
+        elif (mutant.name, digest) in known:
+            verdict = known[mutant.name, digest]
+        else:
+            if not is_calibrated:
+                judge.calibrate()
+                is_calibrated = True
+            verdict = judge.judge(mutant)
+            if args.out is not None:
+                with args.out.open("a") as file:
+                    file.write(json.dumps(asdict(verdict), ensure_ascii=False) + "\n")
+        verdicts.append(verdict)
+        told = f"{verdict.verdict:<10} {verdict.seconds:5.1f} s  {mutant.name}  {verdict.by}"
+        print(f"{number:>4}/{len(todo)} {told}".rstrip(), flush=True)
+    return verdicts
+
+
+def print_table(verdicts: list[Verdict]) -> None:
+    columns = ("killed", "survived", "equivalent")
+    counts = Counter(
+        (module, each.verdict) for each in verdicts for module in (each.name.split(":")[0], "all")
+    )
+    print(f"\n{'':<18}" + "".join(f"{column:>11}" for column in columns))
+    for module in sorted({module for module, _ in counts}, key=lambda name: (name == "all", name)):
+        print(f"{module:<18}" + "".join(f"{counts[module, column]:>11}" for column in columns))
+    for each in verdicts:
+        if each.verdict == "survived":
+            print(f"survived: {each.name}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = arguments(argv)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        judge = Judge(Path(folder), args.schedules)
+        todo = choose(args, judge.mutants())
+        if args.show is not None:
+            for mutant in todo:
+                show(mutant)
+            return 0
+        if args.list:
+            print("\n".join(mutant.name for mutant in todo))
+            return 0
+        verdicts = judge_all(todo, judge, args)
+    print_table(verdicts)
+    return int(any(verdict.verdict == "survived" for verdict in verdicts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
