@@ -190,6 +190,19 @@ class TestContact:
         assert CUT_AT + 2000 <= told[0] <= CUT_AT + 2000 + ROUND_TRIP
         assert outcome.violations == ()
 
+    def test_a_suspicion_may_overtake_contact_and_what_is_started_meanwhile_may_be_acknowledged(self) -> None:
+        """Node 1 is the only member, and in contact until the fence arrives: docs/internals/verification.md."""
+        events, outcome = run(
+            options(2),
+            Operation(0, "subscribe", 1, "a"),
+            Operation(CUT_AT, "suspect", 0, "", 1),
+            Operation(CUT_AT, "publish", 1, "a", 1),
+        )
+
+        assert any(node == 1 and "acknowledged a" in what for _, node, what in events)
+        assert at(events, 1, "⇐ 0 FENCE 0")
+        assert outcome.violations == ()
+
     def test_nodes_are_brought_back_in_the_end_until_a_quorum_lives(self) -> None:
         crashes = [Operation(CUT_AT + node, "crash", node) for node in range(4)]
         events, outcome = run(options(5), *crashes)

@@ -6,7 +6,7 @@ owes a peer, and what it may do.
 
 Inputs. Each is a method of `Peer`; it returns a list of outputs, or raises and has changed nothing.
 
-- `start()` comes first, once.
+- `start()` comes first, once. A peer is made with the nodes that the cluster starts with, or with seeds.
 - `subscribe(topic)`, `unsubscribe(topic)`, `publish(topic, payload)` come from the application. A `UsageError` is its
   fault, or the driver's; `can_subscribe`, `can_unsubscribe` and `can_publish` say beforehand what makes sense.
 - `publish(…, more=True)` promises a later `release(topic)`, as soon as possible; any inputs may come between, further
@@ -17,15 +17,15 @@ Inputs. Each is a method of `Peer`; it returns a list of outputs, or raises and 
 - `greet(node)`: a newcomer whose seeds do not answer asks one more.
 - `restart()`: end this incarnation and go on as the next one.
 - `isolate(isolated)`: where voters decide, whether this node is out of contact with every quorum of them. The driver
-  says so before any other input that it concerns, and makes no `suspect` while it holds. An isolated node starts
-  nothing, and what it has accepted waits.
+  says so before any other input that it concerns, and makes no `suspect` while it holds, but for what is certain: a
+  goodbye, or the greeting of a newer incarnation. An isolated node starts nothing, and what it has accepted waits.
 
 Links. A driver carries every message between two living incarnations exactly once. It may reorder: nothing depends on
 the order on a link, nor on the order of the sends of one input. It may also deliver messages to a later incarnation of
 the receiver than they were meant for, and messages of one that is no more, or lose them.
 
-Reports. A driver reports each crash, sooner or later, to every node that lives and deals with the one that crashed. A
-false report costs a restart; it breaks no promise.
+Reports. A driver reports each crash, sooner or later, to every node that lives and deals with the one that crashed, or
+expects it while it boots (`believes_dead` says whether). A false report costs a restart; it breaks no promise.
 
 Outputs, in `outputs.py`, are carried out in their order before the next input, with this freedom:
 
@@ -33,6 +33,8 @@ Outputs, in `outputs.py`, are carried out in their order before the next input, 
   later inputs in one frame. Copies come largest subtree first: written in this order they arrive earliest. A driver
   may hold an `Ack` back for as long as it likes: that is back-pressure.
 - `Received` with `at_once` is followed by the `Deliver` of the same batch; the two may be handled as one.
+- `Arrived` and `Departed` say who is there, and where; what is sent to a node before its address is known waits.
+- `IdTaken` ends a newcomer's peer: it draws another id and starts anew.
 - `Deliver`s of one topic keep their order. The application may be called after the last output of the input; an
   input that it makes from inside is made after the outputs at hand have been carried out.
 - `Restarted` has a new incarnation, which must be on stable storage before any output after it is carried out: a

@@ -231,6 +231,17 @@ class Admission:
         self._ask_those_met()
         self.try_up()
 
+    def on_welcome_for_another(self, sender: int, welcome: Welcome) -> None:
+        """A Welcome for an earlier incarnation of this node. If the sender is absent here, it has let in one that is no
+        more, and the one that is here knows nothing of it: they have to meet."""
+        local = self._local
+        if not welcome.admit or sender in local.known:
+            return
+        if local.up:
+            raise StartAgain(RestartReason.CAME_UP_APART, told_by=frozenset({sender}))
+        self._meet(sender, welcome.card)
+        self._ask_those_met()
+
     def _note_reported(self, sender: int, dealt_with: Incarnations) -> None:
         """Added to what it has said before, because this may have been said earlier."""
         reported = self._reported.get(sender)
@@ -345,7 +356,7 @@ class Admission:
         for newcomer, card in list(self._hellos.items()):
             if self._is_dealt_with(newcomer, card.incarnation):
                 del self._hellos[newcomer]
-            elif newcomer not in local.known or local.ended(newcomer) == card.incarnation - 1:
+            elif newcomer not in local.living:
                 del self._hellos[newcomer]
                 local.deal_with(newcomer, card)
                 self._crashes.let_in(newcomer)

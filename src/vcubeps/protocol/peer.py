@@ -349,6 +349,8 @@ class Peer:
                 raise StartAgain(RestartReason.DECLARED_CRASHED, message.incarnation, frozenset({sender}))
             return
         if message.target not in (local.incarnation, ANY_INCARNATION):
+            if type(message) is Welcome and origin > local.ended(sender):
+                self._admission.on_welcome_for_another(sender, message)
             return
         if not is_known and origin <= local.ended(sender):
             local.send(sender, Fence(local.incarnation, ANY_INCARNATION, local.ended(sender)))

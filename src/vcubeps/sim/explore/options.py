@@ -135,7 +135,7 @@ _ODDS: Mapping[str, float] = {
     "held": 0.35,
     "large": 0.004,
     "long": 0.01,
-    VOTERS: 0.4,
+    VOTERS: 0.25,
 }
 """Probability of each option in one schedule."""
 
