@@ -61,7 +61,6 @@ def remembered(wire: Wire, node: int, victim: int) -> list[str]:
         "doubtful": topic.past.doubtful,
         "delivered": topic.past.delivered,
         "not over": crashes.not_over,
-        "collected": crashes._collected,
         "inquired": {x for inquired in crashes._inquired.values() for x in inquired},
         "told": {x for told in crashes._told.values() for x in told},
         "final elsewhere": {x for final in crashes._final_at.values() for x in final},
@@ -111,7 +110,7 @@ def test_the_last_node_forgets_by_itself() -> None:
     assert remembered(wire, 1, 0) == []
 
 
-def test_a_crash_isnot_over_while_one_has_not_said_that_it_is_final_there() -> None:
+def test_a_crash_is_not_over_while_one_has_not_said_that_it_is_final_there() -> None:
     wire = members_of(range(4))
     wire.publish(3, T, b"m")
     wire.run()
@@ -124,7 +123,7 @@ def test_a_crash_isnot_over_while_one_has_not_said_that_it_is_final_there() -> N
     assert sent_by(wire, 0, Over) == []
 
 
-def test_a_crash_isnot_over_while_something_of_the_dead_is_held_back_somewhere() -> None:
+def test_a_crash_is_not_over_while_something_of_the_dead_is_held_back_somewhere() -> None:
     """q of 2 is slow to 1, where p of 3, which depends on it, waits."""
     wire = members_of(range(4))
     for sender in (0, 2, 3):
@@ -278,6 +277,33 @@ def test_who_has_been_told_that_a_crash_is_over_answers_a_collector_that_has_not
 
     assert {to for to, question in sent_by(wire, 1, IsFinal) if 5 in question.dead} == {2, 3, 4}
     assert remembered(wire, 1, 5) == []
+
+
+def test_a_collector_that_was_not_the_collector_for_a_while_knows_what_it_was_told_before() -> None:
+    """5 has crashed and come back, and so has 1, which collects; 3 is slow to say that the crash of 5 is final. For a
+    while 0 collects, says that another crash is over, and goes. Nobody tells 1 twice."""
+    wire = members_of(range(1, 6))
+    for collector in (0, 1, 2):
+        wire.hold(3, collector, lambda message: is_final(message) and 5 in message.dead)
+    for node in (5, 1):
+        wire.crash(node)
+        report(wire, node)
+        wire.recover(node)
+        wire.run()
+    wire.arrive(0, [2])
+    wire.run()
+    wire.crash(4)
+    report(wire, 4)
+    assert remembered(wire, 2, 4) == []
+    assert wire.peers[2]._crashes.not_over == {5: 0, 1: 0}
+
+    crash_without_a_trace(wire, 0)
+    for collector in (0, 1, 2):
+        wire.release(3, collector)
+    report(wire, 0)
+
+    assert all_is_over(wire)
+    assert all(not peer._crashes._told and not peer._crashes._final_at for peer in wire.peers.values())
 
 
 # Cuts.

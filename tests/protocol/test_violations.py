@@ -475,32 +475,32 @@ def test_nobody_tells_of_the_crash_of_the_incarnation_that_it_is(peer: Peer, nam
     assert "its own crash as incarnation 0" in text
 
 
+def ending(telling: Callable[[dict[int, int]], AnyMessage], ended: int) -> AnyMessage:
+    return telling({ME: ended})
+
+
 ENDING: dict[str, Callable[[int], AnyMessage]] = {
-    **{
-        name: lambda ended, telling=telling: telling({ME: ended})
-        for name, telling in TELLING.items()
-        if name.startswith("crashes")
-    },
+    **{name: partial(ending, telling) for name, telling in TELLING.items() if name.startswith("crashes")},
     "fence": lambda ended: replace(FENCE, incarnation=ended),
 }
 """What says that an incarnation of the receiver is no more."""
 
 
-@pytest.mark.parametrize("ending", ENDING.values(), ids=ENDING)
+@pytest.mark.parametrize("end", ENDING.values(), ids=ENDING)
 def test_nobody_ends_the_last_incarnation_of_a_node_that_is_not_there_yet(
-    peer: Peer, ending: Callable[[int], AnyMessage]
+    peer: Peer, end: Callable[[int], AnyMessage]
 ) -> None:
     """The receiver would have to go on above it, and there is nothing above it."""
-    text = violation(peer, ending(MAX_INCARNATION))
+    text = violation(peer, end(MAX_INCARNATION))
 
     assert f"the end of incarnation {MAX_INCARNATION}, after which there is none" in text
 
 
-@pytest.mark.parametrize("ending", ENDING.values(), ids=ENDING)
-def test_the_incarnation_before_the_last_may_end(ending: Callable[[int], AnyMessage]) -> None:
+@pytest.mark.parametrize("end", ENDING.values(), ids=ENDING)
+def test_the_incarnation_before_the_last_may_end(end: Callable[[int], AnyMessage]) -> None:
     peer = busy_wire().peers[ME]
 
-    peer.receive(SENDER, ending(MAX_INCARNATION - 1))
+    peer.receive(SENDER, end(MAX_INCARNATION - 1))
 
     assert peer.incarnation in (0, MAX_INCARNATION)
 

@@ -39,7 +39,7 @@ class Crashes:
     """
 
     __slots__ = (
-        "_ahead", "_asked_by", "_broadcasts", "_collected", "_expected", "_final_at", "_flushed", "_inquired",
+        "_ahead", "_asked_by", "_broadcasts", "_expected", "_final_at", "_flushed", "_inquired",
         "_last_publications", "_local", "_on_final", "_sequence", "_told", "_waiting_for", "is_report_due",
         "not_over",
     )  # fmt: skip
@@ -66,11 +66,9 @@ class Crashes:
         """Living node → its flushes that overtook an earlier one, by number."""
         self.not_over: Incarnations = {}
         """Crashes that are final here and not known to be over."""
-        self._collected: Incarnations = {}
-        """At the collector: crashes that others have reported as final, and that are not known to be over."""
         self._final_at: dict[int, Incarnations] = {}
-        """Living node → crashes, collected or its own, that are final there too, by its own word or because it came
-        later."""
+        """Living node → crashes, not known to be over, that are final there, by its own word or because it came later.
+        Kept by whoever is told, collector or not: nobody says it twice."""
         self._inquired: dict[int, Incarnations] = {}
         """At the collector: living node → crashes that it has been asked about."""
         self._asked_by: dict[int, Incarnations] = {}
@@ -223,8 +221,9 @@ class Crashes:
     def let_in(self, newcomer: int) -> None:
         """A new incarnation of `newcomer` has flushed nothing yet; it needs nothing of what is final by now."""
         self._drop(newcomer)
-        if self.not_over or self._collected:
-            self._final_at[newcomer] = self._candidates()
+        candidates = self._candidates()
+        if candidates:
+            self._final_at[newcomer] = candidates
             self.is_report_due = True
 
     def _drop(self, node: int) -> None:
@@ -305,7 +304,6 @@ class Crashes:
         asked_by, self._asked_by = self._asked_by, {}
         collector = min(local.living, default=local.me)
         if collector < local.me:
-            self._collected.clear()
             self._inquired.clear()
             merge_newest(asked_by.setdefault(collector, {}), self.not_over)
         for asker, dead in asked_by.items():
@@ -329,13 +327,13 @@ class Crashes:
 
     def on_final(self, sender: int, final: Final) -> None:
         merge_newest(self._final_at.setdefault(sender, {}), final.dead)
-        merge_newest(self._collected, final.dead)
         self.is_report_due = True
 
     def _candidates(self) -> Incarnations:
         """Crashes that may be over, as far as this node knows."""
-        candidates = dict(self._collected)
-        merge_newest(candidates, self.not_over)
+        candidates = dict(self.not_over)
+        for final in self._final_at.values():
+            merge_newest(candidates, final)
         return candidates
 
     def _try_over(self) -> None:
@@ -359,16 +357,22 @@ class Crashes:
 
     def on_over(self, over: Over) -> None:
         local = self._local
-        self._forget({x: newest for x, newest in over.dead.items() if newest <= local.ended_finally(x)})
+        self._forget(
+            {
+                x: newest
+                for x, newest in over.dead.items()
+                if newest <= local.ended_finally(x) or (x == local.me and newest < local.incarnation)
+            }
+        )
 
     def _forget(self, over: Incarnations) -> None:
         per_node = (self._final_at, self._inquired, self._told)
-        for kept in (self.not_over, self._collected, *(kept for each in per_node for kept in each.values())):
+        for kept in (self.not_over, *(kept for each in per_node for kept in each.values())):
             for victim, newest in over.items():
                 if kept.get(victim, newest + 1) <= newest:
                     del kept[victim]
-        if not self.not_over and not self._collected:
-            for each in per_node:
-                each.clear()
+        for each in per_node:
+            for other in [other for other, kept in each.items() if not kept]:
+                del each[other]
         self._broadcasts.forget(over)
         self._local.forget(over)
