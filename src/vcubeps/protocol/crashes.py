@@ -68,7 +68,7 @@ class Crashes:
         """Crashes that are final here and not known to be over."""
         self._final_at: dict[int, Incarnations] = {}
         """Living node → crashes, not known to be over, that are final there, by its own word or because it came later.
-        Kept by whoever is told, collector or not: nobody says it twice."""
+        Kept by whoever is told, collector or not: nobody says it twice unless asked."""
         self._inquired: dict[int, Incarnations] = {}
         """At the collector: living node → crashes that it has been asked about."""
         self._asked_by: dict[int, Incarnations] = {}
@@ -323,6 +323,9 @@ class Crashes:
 
     def on_is_final(self, sender: int, question: IsFinal) -> None:
         merge_newest(self._asked_by.setdefault(sender, {}), question.dead)
+        told = self._told.get(sender, {})
+        for victim in question.dead:
+            told.pop(victim, None)  # whoever asks does not know it, or not any more
         self.is_report_due = True
 
     def on_final(self, sender: int, final: Final) -> None:
