@@ -511,9 +511,9 @@ def flushes_are_handled_as_they_come(patch: Patch) -> None:
     Search(
         only("leaves unordered heavy-tail reactive crash relay-crash", 8, 8, 20),
         checkers("agreement"),
-        12.0,
-        6640,
-        first=655,
+        14.9,
+        10071,
+        first=240,
     ),
 )
 def late_copies_of_the_dead_are_accepted(patch: Patch) -> None:
@@ -546,9 +546,9 @@ def fences_are_ignored(patch: Patch) -> None:
     Search(
         only("unordered heavy-tail crash suspect suspect-crash", 4, 4, 15),
         checkers("agreement"),
-        1.3,
-        30_000,
-        first=4492,
+        1.4,
+        21771,
+        first=7900,
     ),
 )
 def copies_tell_of_no_crash(patch: Patch) -> None:
@@ -646,9 +646,9 @@ def messages_to_earlier_incarnations_are_accepted(patch: Patch) -> None:
     Search(
         only("rejoins unordered heavy-tail crash relay-crash suspect", 4, 8, 25),
         checkers("causal"),
-        5.8,
-        12_000,
-        first=1172,
+        1.8,
+        11426,
+        first=4640,
     ),
 )
 def copies_to_earlier_subscriptions_are_accepted(patch: Patch) -> None:
@@ -690,9 +690,9 @@ def former_members_are_forgotten(patch: Patch) -> None:
     Search(
         only("joins unordered heavy-tail crash join-crash", 4, 8, 20),
         checkers("views"),
-        23.1,
-        9091,
-        first=155,
+        17.7,
+        21410,
+        first=90,
     ),
 )
 def the_dead_are_taken_in(patch: Patch) -> None:
@@ -915,9 +915,9 @@ def stamps_are_not_compared(patch: Patch) -> None:
     Search(
         only("joins leaves rejoins unordered heavy-tail reactive crash relay-crash", 4, 8, 40),
         checkers("liveness"),
-        12.5,
-        4000,
-        first=1969,
+        7.1,
+        11252,
+        first=2660,
     ),
 )
 def acknowledgements_have_no_clock(patch: Patch) -> None:
@@ -932,9 +932,9 @@ def acknowledgements_have_no_clock(patch: Patch) -> None:
     Search(
         only("voters joins crash recover cut reboots cut-reboot", 2, 5, 10),
         checkers("quorum acknowledged"),
-        3720,
-        1000,
-        first=300,
+        3850,
+        2687,
+        first=20,
     ),
 )
 def crashes_become_final_without_a_quorum(patch: Patch) -> None:
@@ -952,7 +952,7 @@ def crashes_become_final_without_a_quorum(patch: Patch) -> None:
 
 @ablation(
     "voters: a node that boots goes up only if those who are not dead are a quorum of the voters",
-    Search(CUT_OFF, checkers("quorum"), 33.3, 3000, first=180),
+    Search(CUT_OFF, checkers("quorum"), 42, 8988, first=600),
 )
 def nodes_go_up_without_a_quorum(patch: Patch) -> None:
     has_quorum, try_final = LocalNode.has_quorum, Crashes.try_final
@@ -986,9 +986,9 @@ def acknowledgements_do_not_wait_for_finality(patch: Patch) -> None:
     Search(
         only("voters joins unordered heavy-tail reactive cut", 3, 6, 10),
         checkers("acknowledged declared_dead"),
-        40,
-        3000,
-        first=290,
+        45,
+        10470,
+        first=830,
     ),
 )
 def isolated_nodes_go_on(patch: Patch) -> None:
@@ -1060,7 +1060,7 @@ def collectors_do_not_wait(patch: Patch) -> None:
 
 @ablation(
     "12: a crash is not over while something of the dead is held back somewhere",
-    Search(JOINS_AND_COMEBACKS, checkers("causal"), 9.7, 5156, first=495),
+    Search(JOINS_AND_COMEBACKS, checkers("causal"), 19, 3682, first=420),
 )
 def crashes_are_over_while_something_is_held_back(patch: Patch) -> None:
     patch.setattr(Topic, "holds_back_of", lambda self, over: False)
@@ -1068,7 +1068,7 @@ def crashes_are_over_while_something_is_held_back(patch: Patch) -> None:
 
 @ablation(
     "12: the last publications of the dead are kept until the crash is over",
-    Search(JOINS_AND_COMEBACKS, checkers("agreement"), 48.2, 5190, first=224),
+    Search(JOINS_AND_COMEBACKS, checkers("agreement"), 50, 3261, first=430),
 )
 def held_publications_are_dropped_when_final(patch: Patch) -> None:
     purge_dead = Topic.purge_dead
