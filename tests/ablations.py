@@ -1189,8 +1189,9 @@ def welcomes_do_not_tell_who_is_no_more(patch: Patch) -> None:
             10,
         ),
         checkers("liveness"),
-        242,
-        6738,
+        180,
+        4900,
+        first=260,
     ),
 )
 def the_last_welcome_counts(patch: Patch) -> None:

@@ -16,8 +16,8 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("peer.py", "Peer._apply", "self._broadcasts.on_ack(sender, message) / return", "delete"): _NEITHER,
     (
         "topic.py",
-        "Topic._is_new",
-        "counters = (counter,) if len(publication.items) == 1 else publication.counters",
+        "Topic._note_reception",
+        "counters = (publication.counter,) if len(publication.items) == 1 else publication.counters",
         "condition:False",
     ): "of one item, `counters` is the same; the other way is only faster",
     (
@@ -31,12 +31,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "_check_publication",
         "if not 0 <= publication.stamp <= MAX_STAMP:",
         "compare:<=→<#2",
-    ): _SHORTCUT,
-    (
-        "validation.py",
-        "_check_barrier",
-        "if not barrier.keys() <= local.nodes:",
-        "compare:<=→<",
     ): _SHORTCUT,
 }
 """Key → why no input and no output can ever differ."""
