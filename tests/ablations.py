@@ -565,8 +565,9 @@ def copies_tell_of_no_crash(patch: Patch) -> None:
     Search(
         only("unordered heavy-tail crash suspect suspect-crash", 8, 8, 15),
         checkers("completeness"),
-        6.9,
-        5756,
+        1.0,
+        10_193,
+        first=5274,
     ),
 )
 def acknowledgements_tell_of_no_crash(patch: Patch) -> None:
@@ -800,9 +801,9 @@ def welcomes_come_in_pairs_and_are_noted_whenever_they_come(patch: Patch) -> Non
     Search(
         only("cut-join joins permuted greetings crash recover cut", 4, 4, 10),
         checkers("liveness"),
-        59.8,
-        2677,
-        first=205,
+        51.0,
+        2157,
+        first=1706,
     ),
 )
 def superseded_incarnations_are_not_dead(patch: Patch) -> None:
