@@ -801,9 +801,9 @@ def welcomes_come_in_pairs_and_are_noted_whenever_they_come(patch: Patch) -> Non
     Search(
         only("cut-join joins permuted greetings crash recover cut", 4, 4, 10),
         checkers("liveness"),
-        51.0,
-        2157,
-        first=1706,
+        54,
+        6084,
+        first=1690,
     ),
 )
 def superseded_incarnations_are_not_dead(patch: Patch) -> None:
