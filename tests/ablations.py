@@ -565,9 +565,9 @@ def copies_tell_of_no_crash(patch: Patch) -> None:
     Search(
         only("unordered heavy-tail crash suspect suspect-crash", 8, 8, 15),
         checkers("completeness"),
-        1.0,
-        10_193,
-        first=5274,
+        0.8,
+        11854,
+        first=5250,
     ),
 )
 def acknowledgements_tell_of_no_crash(patch: Patch) -> None:
@@ -1023,9 +1023,9 @@ def isolated_nodes_suspect(patch: Patch) -> None:
     Search(
         only("voters joins topics unordered heavy-tail suspect suspect-all cut", 2, 5, 10),
         checkers("declared_dead"),
-        3.3,
-        3000,
-        first=350,
+        1.7,
+        5955,
+        first=5640,
     ),
 )
 def fences_do_not_come_first(patch: Patch) -> None:
