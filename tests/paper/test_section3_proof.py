@@ -471,7 +471,7 @@ def test_theorem_2_every_recipient_that_stays_delivers_the_publication() -> None
 
     def judge(run: Run) -> Iterator[str]:
         stayed, delivered = run.subscribed_at_the_end().items(), set(deliveries(run))
-        for message, (_, _, copy) in all_copies(run):
+        for message, (_, _, copy, _) in all_copies(run):
             if isinstance(copy.broadcast, Publication):
                 for node, _ in copy.recipients.items() & stayed:
                     if (node, message) not in delivered:
