@@ -95,10 +95,22 @@ def test_everybody_tells_the_smallest_of_the_living_and_it_tells_everybody() -> 
     wire.crash(0)
     report(wire, 0)
 
-    assert {node: [to for to, _ in sent_by(wire, node, Final)] for node in wire.peers} == {
-        1: [], 2: [1], 3: [1], 4: [1], 5: [1], 6: [1], 7: [1],
-    }  # fmt: skip
-    assert [to for to, _ in sent_by(wire, 1, Over)] == [2, 3, 4, 5, 6, 7]
+    told = {node: {to for to, _ in sent_by(wire, node, Final)} for node in wire.peers}
+    assert told == {1: set(), 2: {1}, 3: {1}, 4: {1}, 5: {1}, 6: {1}, 7: {1}}
+    assert {to for to, _ in sent_by(wire, 1, Over)} == {2, 3, 4, 5, 6, 7}
+
+
+@pytest.mark.parametrize("nodes", [8, 32])
+def test_that_a_crash_is_over_costs_a_few_messages_per_node(nodes: int) -> None:
+    """Whoever is asked before what it said has arrived says it again, and the collector, too, says it again."""
+    wire = members_of([], among=range(nodes))
+
+    wire.crash(0)
+    report(wire, 0)
+
+    assert sum(len(sent_by(wire, node, Final)) for node in wire.peers) <= 3 * nodes
+    assert sum(len(sent_by(wire, node, IsFinal)) for node in wire.peers) <= 2 * nodes
+    assert sum(len(sent_by(wire, node, Over)) for node in wire.peers) <= 2 * nodes
 
 
 def test_the_last_node_forgets_by_itself() -> None:
