@@ -360,6 +360,8 @@ class Crashes:
 
     def on_over(self, over: Over) -> None:
         local = self._local
+        # What is said of it is void in any case; what is kept of it, only if this node has done with it too.
+        self._forget_reports(over.dead)
         self._forget(
             {
                 x: newest
@@ -369,13 +371,19 @@ class Crashes:
         )
 
     def _forget(self, over: Incarnations) -> None:
-        per_node = (self._final_at, self._inquired, self._told)
-        for kept in (self.not_over, *(kept for each in per_node for kept in each.values())):
-            for victim, newest in over.items():
-                if kept.get(victim, newest + 1) <= newest:
-                    del kept[victim]
-        for each in per_node:
-            for other in [other for other, kept in each.items() if not kept]:
-                del each[other]
+        self._forget_reports(over)
+        for victim, newest in over.items():
+            if self.not_over.get(victim, newest + 1) <= newest:
+                del self.not_over[victim]
         self._broadcasts.forget(over)
         self._local.forget(over)
+
+    def _forget_reports(self, over: Incarnations) -> None:
+        """What nodes have said, asked or been told of these crashes."""
+        for each in (self._final_at, self._inquired, self._told):
+            for other, kept in list(each.items()):
+                for victim, newest in over.items():
+                    if kept.get(victim, newest + 1) <= newest:
+                        del kept[victim]
+                if not kept:
+                    del each[other]

@@ -289,5 +289,6 @@ _KINDS: dict[type[Broadcast], str] = {Publication: "PUB", Subscription: "SUB", U
 def _make_peers(protocol: str, nodes: int) -> list[Any]:
     everyone = range(nodes)
     if protocol == "amended":
-        return [Peer(node, everyone, batch_items_max=1) for node in everyone]
+        # As in the paper, there are no questions about recipients: every copy lists them.
+        return [Peer(node, everyone, batch_items_max=1, listed_max=len(everyone)) for node in everyone]
     return [PublishedPeer(node, everyone, prune=protocol == "published") for node in everyone]

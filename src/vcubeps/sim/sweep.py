@@ -65,8 +65,11 @@ def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
             f"a run does not fit into memory ({error}): make it smaller, or use fewer --jobs"
         ) from None
     finally:
-        for process in multiprocessing.active_children():
+        children = multiprocessing.active_children()
+        for process in children:
             process.kill()
+        for process in children:
+            process.join()  # or it may still write what is about to be removed
         pool.shutdown(wait=False, cancel_futures=True)
 
 

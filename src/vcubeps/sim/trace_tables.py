@@ -32,8 +32,8 @@ def directory(path: Path | None) -> Iterator[Path | None]:
         return
     path = path.absolute()
     unfinished = path.with_name(f"{path.name}.unfinished-{os.getpid()}")
-    unfinished.mkdir()
     try:
+        unfinished.mkdir()  # in here: a signal may come as soon as it is there
         for table in SCHEMAS:
             (unfinished / table).mkdir()
         yield unfinished
