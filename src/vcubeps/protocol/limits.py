@@ -34,9 +34,6 @@ COUNTERS_RESERVED = 1 << 32
 RECIPIENTS_LISTED = 24
 """Recipients that a copy of a publication lists in any case: as many do not make it much larger."""
 
-MAX_HOP = (1 << 63) - 1
-"""Largest number of a copy that one incarnation sends."""
-
 MAX_GRAVES = 4096
 """Departed nodes of which the last incarnation is kept one by one; beyond it, one number stands for all."""
 
