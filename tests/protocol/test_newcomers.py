@@ -283,6 +283,34 @@ def test_a_newcomer_that_is_falsely_suspected_comes_back_with_its_seeds() -> Non
     assert present_everywhere(wire)
 
 
+def test_what_a_relay_sent_to_a_newcomer_that_it_had_not_let_in_is_not_waited_for_when_a_later_one_comes() -> (
+    None
+):
+    """0 lets 5 in and subscribes by way of 4, which has not heard of 5. 5 starts again before the copy reaches it, and
+    4 hears of that before it hears that there was another before."""
+    wire = Wire(Peer, (0, 4))
+    wire.hold(5, 4)
+    wire.arrive(5, [0, 4])
+    wire.run()
+    wire.hold(4, 5)
+    wire.subscribe(0, T)
+    wire.run()
+    assert wire.peers[4].footprint()["copies"] == 1
+    crash_without_a_trace(wire, 5)
+    wire.release(5, 4)
+    wire.release(4, 5)
+    wire.hold(0, 4)
+
+    wire.recover(5)
+    wire.run()
+    wire.release(0, 4)
+    wire.run()
+
+    assert (0, T) in wire.subscribed
+    assert present_everywhere(wire)
+    assert at_work(wire) == {}
+
+
 # Addresses.
 
 
@@ -353,6 +381,21 @@ def test_who_comes_with_an_id_that_another_has_is_told() -> None:
     assert not wire.peers[1 << 20].is_up
     assert wire.peers[9].is_up
     assert all(wire.peers[node]._local.cards[9].identity == 1 for node in range(4))
+
+
+def test_who_comes_with_an_id_that_another_has_in_a_newer_incarnation_is_told_and_does_not_become_that_one() -> (
+    None
+):
+    """A fence would make it go on above the incarnations that have ended: as the one that lives."""
+    wire = members_of(range(4))
+    wire.arrive(9, [0], address=b"first", identity=1, incarnation=5)
+    wire.run()
+
+    wire.arrive(9, [1], address=b"second", identity=2, incarnation=2, place=1 << 20)
+    wire.run()
+
+    assert wire.outputs[1 << 20][-1] == IdTaken()
+    assert wire.peers[1 << 20].incarnation == 2
 
 
 @pytest.mark.parametrize("steps", range(16))

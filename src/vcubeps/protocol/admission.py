@@ -282,7 +282,7 @@ class Admission:
 
     def on_hello(self, sender: int, hello: Hello) -> None:
         local, card = self._local, hello.card
-        if self._is_taken(sender, card):
+        if self.is_taken(sender, card):
             taken = Taken(local.incarnation, hello.origin, card.identity)
             local.emit(Send(sender, taken, card.address))
             return
@@ -300,7 +300,7 @@ class Admission:
         self._owed[sender, hello.origin] = hello.digest, wanted
         self._on_newcomers({**hello.news, sender: card})
 
-    def _is_taken(self, node: int, card: Card) -> bool:
+    def is_taken(self, node: int, card: Card) -> bool:
         """Whether somebody else has the id `node`; without an identity nobody can tell."""
         known = self._local.cards.get(node)
         return known is not None and 0 != known.identity != card.identity != 0
@@ -360,6 +360,7 @@ class Admission:
                 del self._hellos[newcomer]
                 local.deal_with(newcomer, card)
                 self._crashes.let_in(newcomer)
+                self._crashes.give_up_copies()
                 admitted.append(newcomer)
         return admitted
 

@@ -226,6 +226,10 @@ class Crashes:
             self._final_at[newcomer] = candidates
             self.is_report_due = True
 
+    def give_up_copies(self) -> None:
+        """This node may have passed something on to an incarnation that it had not let in, and that is no more."""
+        self._broadcasts.repair()
+
     def _drop(self, node: int) -> None:
         """What was kept of an incarnation of `node` that is no more."""
         for kept in (

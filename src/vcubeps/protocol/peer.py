@@ -352,7 +352,8 @@ class Peer:
             if type(message) is Welcome and origin > local.ended(sender):
                 self._admission.on_welcome_for_another(sender, message)
             return
-        if not is_known and origin <= local.ended(sender):
+        is_taken = type(message) is Hello and self._admission.is_taken(sender, message.card)
+        if not is_known and origin <= local.ended(sender) and not is_taken:
             local.send(sender, Fence(local.incarnation, ANY_INCARNATION, local.ended(sender)))
             return
         # One that is newer than known has been let in by others while this node came up without it: its Welcome,
