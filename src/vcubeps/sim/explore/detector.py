@@ -65,7 +65,7 @@ class Detector:
 
     def met(self, observer: int, node: int, incarnation: int) -> None:
         """`observer` has heard of a node that it did not know before: it finds out if there is nobody."""
-        if node in self._lives.down and self._lives.incarnation[node] == incarnation:
+        if node in self._lives.down and incarnation <= self._lives.incarnation[node]:
             self._report_crash(observer, node)
 
     def _report_crash(self, observer: int, node: int) -> None:
