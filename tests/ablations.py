@@ -49,6 +49,7 @@ from vcubeps.protocol.messages import (
     Broadcast,
     Card,
     Copy,
+    Fence,
     Final,
     Flush,
     Incarnations,
@@ -1122,6 +1123,51 @@ def collectors_do_not_ask(patch: Patch) -> None:
     patch.setattr(Crashes, "_try_over", silent)
 
 
+@ablation("12: who has told a collector that a crash is final tells it again after a further crash")
+def reports_are_not_repeated(patch: Patch) -> None:
+    declare_dead = Crashes.declare_dead
+
+    def told_once(self: Crashes, crashes: Mapping[int, int]) -> None:
+        told = {other: said for other, said in self._told.items() if other not in crashes}
+        declare_dead(self, crashes)
+        self._told.update(told)
+
+    patch.setattr(Crashes, "declare_dead", told_once)
+
+
+@ablation("10: an acknowledgement goes to the incarnation that sent the copy")
+def acknowledgements_go_to_whoever_lives(patch: Patch) -> None:
+    send_ack = Dissemination.send_ack
+
+    def to_the_living(self: Dissemination, parent: int, origin: int, *rest: Any) -> None:
+        send_ack(self, parent, self._local.living.get(parent, origin), *rest)
+
+    patch.setattr(Dissemination, "send_ack", to_the_living)
+
+
+@ablation("12: a flush about an incarnation that was never dealt with here is answered")
+def skipped_incarnations_are_not_answered_for(patch: Patch) -> None:
+    has_done_with = Crashes._has_done_with
+
+    def with_all_before(self: Crashes, node: int, incarnation: int) -> bool:
+        return has_done_with(self, node, incarnation) and node not in self.not_over
+
+    patch.setattr(Crashes, "_has_done_with", with_all_before)
+
+
+@ablation("12: that a crash is over holds for all incarnations before it too")
+def only_the_incarnation_that_is_named_is_over(patch: Patch) -> None:
+    on_over = Crashes.on_over
+
+    def as_known(self: Crashes, over: Over) -> None:
+        ended = self._local.ended_finally
+        known = {x: newest for x, newest in over.dead.items() if newest <= ended(x) or x == self._local.me}
+        self._forget_reports(over.dead)
+        on_over(self, replace(over, dead=known))
+
+    patch.setattr(Crashes, "on_over", as_known)
+
+
 @ablation("12: what is forgotten of an incarnation is not forgotten of the next one")
 def cuts_of_the_next_incarnation_are_forgotten(patch: Patch) -> None:
     forget = Topic.forget
@@ -1136,7 +1182,7 @@ def cuts_of_the_next_incarnation_are_forgotten(patch: Patch) -> None:
 
 @ablation(
     "12: of a node that is gone the last incarnation is kept",
-    Search(CRASHES_AND_COMEBACKS, checkers("liveness views acquaintance"), 1030, 1126),
+    Search(CRASHES_AND_COMEBACKS, checkers("liveness views acquaintance"), 1290, 4652, first=60),
 )
 def graves_are_not_kept(patch: Patch) -> None:
     patch.setattr(LocalNode, "bury", lambda self, node, incarnation: None)
@@ -1206,10 +1252,56 @@ def the_last_welcome_counts(patch: Patch) -> None:
 def newcomers_go_up_alone(patch: Patch) -> None:
     boot = Admission.boot
 
-    def alone(self: Admission, expected: Any, seeds: Any, may_come_up_alone: bool) -> None:
-        boot(self, expected, seeds, may_come_up_alone=True)
+    def alone(self: Admission, expected: Any, seeds: Any, may_found: bool) -> None:
+        boot(self, expected, seeds, may_found=True)
 
     patch.setattr(Admission, "boot", alone)
+
+
+@ablation("13: a node that is up greets those whom it does not know, and finds out that they came up apart")
+def nodes_that_are_up_do_not_greet(patch: Patch) -> None:
+    greet = Admission.greet
+
+    def while_booting(self: Admission, node: int) -> None:
+        if not self._local.up:
+            greet(self, node)
+
+    patch.setattr(Admission, "greet", while_booting)
+
+
+@ablation("13: who comes with a taken id is told so, whatever its incarnation")
+def taken_ids_are_fenced(patch: Patch) -> None:
+    is_taken = Admission.is_taken
+
+    def if_newer(self: Admission, node: int, card: Card) -> bool:
+        return card.incarnation > self._local.ended(node) and is_taken(self, node, card)
+
+    patch.setattr(Admission, "is_taken", if_newer)
+
+
+@ablation("13: copies to a newcomer that was never let in are given up when a later incarnation of it is")
+def copies_to_nobody_are_waited_for(patch: Patch) -> None:
+    patch.setattr(Crashes, "give_up_copies", lambda self: None)
+
+
+@ablation("13: a fence names the last incarnation of the id")
+def fences_name_who_speaks(patch: Patch) -> None:
+    apply = Peer._apply
+
+    def of_the_message(self: Peer, sender: int, message: Any) -> None:
+        outputs = self._local.outputs
+        before = len(outputs)
+        apply(self, sender, message)
+        for place, output in enumerate(outputs[before:], before):
+            if (
+                isinstance(output, Send)
+                and isinstance(output.message, Fence)
+                and output.destination == sender
+            ):
+                last = min(output.message.incarnation, message.origin)
+                outputs[place] = replace(output, message=replace(output.message, incarnation=last))
+
+    patch.setattr(Peer, "_apply", of_the_message)
 
 
 # Measuring

@@ -120,6 +120,13 @@ class Wire:
         self.peers[at] = self._factory(**self._newcomers[at])
         self._carry_out(at, self.peers[at].start())
 
+    def greet(self, node: int, other: int) -> None:
+        self._carry_out(node, self.peers[node].greet(other))
+
+    def receive(self, node: int, sender: int, message: Any) -> None:
+        """A message arrives that the script has made up."""
+        self._carry_out(node, self.peers[node].receive(sender, message))
+
     def suspect(self, observer: int, node: int, incarnation: int) -> None:
         self._carry_out(observer, self.peers[observer].suspect(node, incarnation))
 

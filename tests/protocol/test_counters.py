@@ -180,4 +180,4 @@ def test_a_node_may_be_in_its_last_incarnation() -> None:
 
 
 def test_a_node_alone_that_ran_before_is_up_at_once() -> None:
-    assert Peer(0, [0], incarnation=1).start() == [Up(1)]
+    assert Peer(0, [0], incarnation=1).start() == [Up(1, founded=True)]

@@ -36,6 +36,13 @@ TRACED_ELSEWHERE = {
     "welcomes_do_not_tell_who_is_no_more",
     "newcomers_go_up_alone",
     "merged_knowledge_is_not_corrected",
+    "reports_are_not_repeated",
+    "only_the_incarnation_that_is_named_is_over",
+    "skipped_incarnations_are_not_answered_for",
+    "nodes_that_are_up_do_not_greet",
+    "taken_ids_are_fenced",
+    "copies_to_nobody_are_waited_for",
+    "fences_name_who_speaks",
 }
 """By test_what_the_search_found.py, test_over.py, test_newcomers.py and test_left_topics.py."""
 
@@ -295,3 +302,21 @@ def joiner_delivers_what_a_lost_message_depended_on_first() -> bool:
     assert (0, T) in wire.subscribed
     release(wire, (1, 0))
     return wire.delivered[0] == [(1, b"m"), (2, b"m''")]
+
+
+@broken_without("acknowledgements_go_to_whoever_lives")
+def acknowledgement_of_an_earlier_incarnations_copy() -> bool:
+    """0 subscribes, and 2 is slow to pass that on to 3. 0 crashes, comes back and subscribes again, with a copy of the
+    same number. What 3 acknowledges first is the first copy."""
+    wire = members_of([1, 3], among=range(4))
+    wire.hold(2, 3, is_subscription)
+    wire.subscribe(0, T)
+    wire.run()
+    crash_without_a_trace(wire, 0)
+    report(wire, 0)
+    wire.recover(0)
+    wire.run()
+    wire.subscribe(0, T)
+    wire.run()
+    release(wire, (2, 3))
+    return wire.peers[0].members(T).keys() == {0, 1, 3}

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from ablations import newcomers_go_up_alone, welcomes_do_not_tell_who_is_no_more
+from ablations import (
+    copies_to_nobody_are_waited_for,
+    fences_name_who_speaks,
+    newcomers_go_up_alone,
+    nodes_that_are_up_do_not_greet,
+    taken_ids_are_fenced,
+    welcomes_do_not_tell_who_is_no_more,
+)
 from crash_stories import T, at_work, crash_without_a_trace, is_flush, members_of, report
 from vcubeps.protocol import local as local_module
 from vcubeps.protocol.errors import UsageError
@@ -283,9 +290,7 @@ def test_a_newcomer_that_is_falsely_suspected_comes_back_with_its_seeds() -> Non
     assert present_everywhere(wire)
 
 
-def test_what_a_relay_sent_to_a_newcomer_that_it_had_not_let_in_is_not_waited_for_when_a_later_one_comes() -> (
-    None
-):
+def relay_sends_to_a_newcomer_that_it_has_not_let_in() -> Wire:
     """0 lets 5 in and subscribes by way of 4, which has not heard of 5. 5 starts again before the copy reaches it, and
     4 hears of that before it hears that there was another before."""
     wire = Wire(Peer, (0, 4))
@@ -300,13 +305,97 @@ def test_what_a_relay_sent_to_a_newcomer_that_it_had_not_let_in_is_not_waited_fo
     wire.release(5, 4)
     wire.release(4, 5)
     wire.hold(0, 4)
-
     wire.recover(5)
     wire.run()
     wire.release(0, 4)
     wire.run()
+    return wire
+
+
+def test_a_copy_to_a_newcomer_that_was_never_let_in_is_given_up_when_a_later_one_comes() -> None:
+    wire = relay_sends_to_a_newcomer_that_it_has_not_let_in()
 
     assert (0, T) in wire.subscribed
+    assert present_everywhere(wire)
+    assert at_work(wire) == {}
+
+
+def test_otherwise_it_is_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies_to_nobody_are_waited_for(monkeypatch)
+
+    assert (0, T) not in relay_sends_to_a_newcomer_that_it_has_not_let_in().subscribed
+
+
+# Those who come up by themselves.
+
+
+def only_acquaintance_is_gone() -> Wire:
+    """0 is down when 2 lets newcomer 1 in. 2 crashes, and 0, which has heard of nobody else, comes up by itself."""
+    wire = Wire(Peer, (0, 2))
+    crash_without_a_trace(wire, 0)
+    report(wire, 0)
+    wire.arrive(1, [2])
+    wire.run()
+    crash_without_a_trace(wire, 2)
+    report(wire, 2)
+    wire.recover(0)
+    wire.run()
+    wire.suspect(0, 2, 0)
+    assert wire.outputs[0][-1] == Up(1, founded=True)
+    assert not wire.peers[0].present
+    return wire
+
+
+def test_a_node_that_came_up_by_itself_finds_those_whom_it_greets() -> None:
+    wire = only_acquaintance_is_gone()
+
+    wire.greet(0, 1)
+    wire.run()
+
+    assert Restarted(2, (), RestartReason.CAME_UP_APART) in wire.outputs[0]
+    assert Up(2) in wire.outputs[0]
+    assert present_everywhere(wire)
+    assert all_talk_to_each_other(wire)
+
+
+def test_if_only_those_who_boot_greeted_it_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes_that_are_up_do_not_greet(monkeypatch)
+    wire = only_acquaintance_is_gone()
+
+    wire.greet(0, 1)
+    wire.run()
+
+    assert not present_everywhere(wire)
+
+
+def test_both_of_two_clusters_are_one_after_one_has_greeted_the_other() -> None:
+    """Newcomer 3 has come to 0 alone."""
+    wire = only_acquaintance_is_gone()
+    wire.arrive(3, [0])
+    wire.run()
+
+    wire.greet(0, 1)
+    wire.run()
+
+    assert present_everywhere(wire)
+    assert all_talk_to_each_other(wire)
+    assert at_work(wire) == {}
+
+
+def test_greeting_those_who_are_there_anyway_has_no_effect() -> None:
+    wire = members_of(range(4))
+
+    wire.greet(0, 1)
+
+    assert not wire.in_flight
+
+
+def test_greeting_nobody_has_no_effect() -> None:
+    wire = members_of(range(4))
+
+    wire.greet(0, 9)
+    wire.run()
+
     assert present_everywhere(wire)
     assert at_work(wire) == {}
 
@@ -383,19 +472,58 @@ def test_who_comes_with_an_id_that_another_has_is_told() -> None:
     assert all(wire.peers[node]._local.cards[9].identity == 1 for node in range(4))
 
 
-def test_who_comes_with_an_id_that_another_has_in_a_newer_incarnation_is_told_and_does_not_become_that_one() -> (
-    None
-):
-    """A fence would make it go on above the incarnations that have ended: as the one that lives."""
+def second_comes_with_a_lower_incarnation_before_anybody_knows_that_the_first_has_gone() -> Wire:
     wire = members_of(range(4))
-    wire.arrive(9, [0], address=b"first", identity=1, incarnation=5)
+    wire.arrive(9, [0], identity=1, incarnation=5)
     wire.run()
-
-    wire.arrive(9, [1], address=b"second", identity=2, incarnation=2, place=1 << 20)
+    crash_without_a_trace(wire, 9)
+    wire.arrive(9, [1], identity=2, incarnation=2)
     wire.run()
+    return wire
 
-    assert wire.outputs[1 << 20][-1] == IdTaken()
-    assert wire.peers[1 << 20].incarnation == 2
+
+def test_who_comes_second_with_a_lower_incarnation_is_told_too() -> None:
+    wire = second_comes_with_a_lower_incarnation_before_anybody_knows_that_the_first_has_gone()
+
+    assert wire.outputs[9][-1] == IdTaken()
+    assert wire.peers[9].incarnation == 2
+
+
+def test_fenced_instead_it_would_go_on_as_the_incarnation_that_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken_ids_are_fenced(monkeypatch)
+
+    wire = second_comes_with_a_lower_incarnation_before_anybody_knows_that_the_first_has_gone()
+
+    assert wire.peers[9].incarnation == wire.peers[0].present[9] == 5
+
+
+def another_comes_with_the_id_of_one_that_has_gone() -> Wire:
+    """As 1, where the other was 5."""
+    wire = members_of(range(4))
+    wire.arrive(9, [0], incarnation=5)
+    wire.run()
+    crash_without_a_trace(wire, 9)
+    report(wire, 9)
+    wire.arrive(9, [1], incarnation=1)
+    wire.run()
+    return wire
+
+
+def test_an_id_is_used_again_above_its_last_incarnation() -> None:
+    wire = another_comes_with_the_id_of_one_that_has_gone()
+
+    assert [restarted.incarnation for restarted in outputs_of(wire, 9, Restarted)] == [6]
+    assert present_everywhere(wire)
+
+
+def test_a_fence_that_named_who_speaks_would_make_it_try_them_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No promise breaks: newcomers draw their first incarnation from many, and there would be as many restarts."""
+    fences_name_who_speaks(monkeypatch)
+    wire = another_comes_with_the_id_of_one_that_has_gone()
+
+    assert [restarted.incarnation for restarted in outputs_of(wire, 9, Restarted)] == [2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("steps", range(16))

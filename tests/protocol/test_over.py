@@ -10,11 +10,15 @@ from ablations import (
     collectors_do_not_ask,
     collectors_take_what_they_do_not_know_for_over,
     cuts_of_the_next_incarnation_are_forgotten,
+    only_the_incarnation_that_is_named_is_over,
+    reports_are_not_repeated,
+    skipped_incarnations_are_not_answered_for,
 )
 from crash_stories import (
     T,
     at_work,
     crash_without_a_trace,
+    is_flush,
     is_publication,
     members_of,
     report,
@@ -291,31 +295,122 @@ def test_who_has_been_told_that_a_crash_is_over_answers_a_collector_that_has_not
     assert remembered(wire, 1, 5) == []
 
 
-def test_a_collector_that_was_not_the_collector_for_a_while_knows_what_it_was_told_before() -> None:
-    """5 has crashed and come back, and so has 1, which collects; 3 is slow to say that the crash of 5 is final. For a
-    while 0 collects, says that another crash is over, and goes. Nobody tells 1 twice."""
-    wire = members_of(range(1, 6))
-    for collector in (0, 1, 2):
-        wire.hold(3, collector, lambda message: is_final(message) and 5 in message.dead)
-    for node in (5, 1):
-        wire.crash(node)
-        report(wire, node)
-        wire.recover(node)
-        wire.run()
-    wire.arrive(0, [2])
-    wire.run()
+def collector_for_a_while_dies_before_it_has_reached(missed: int) -> Wire:
+    """All have told 1 that the crash of 4 is final, and what 2 said is slow. Then 0 comes, collects, says to all but
+    `missed` that it is over, and dies. 1, which collects again, has forgotten what it was told."""
+    wire = members_of(range(1, 5))
+    wire.hold(2, 1, is_final)
+    for late in (1, missed):
+        wire.hold(0, late, is_over)
     wire.crash(4)
     report(wire, 4)
-    assert remembered(wire, 2, 4) == []
-    assert wire.peers[2]._crashes.not_over == {5: 0, 1: 0}
-
+    wire.arrive(0, [1])
+    wire.run()
+    for sender in (2, 0):
+        wire.release(sender, 1)
+        wire.run()
+    assert wire.peers[missed]._crashes.not_over == {4: 0}
+    assert wire.peers[1]._crashes.not_over == {}
     crash_without_a_trace(wire, 0)
-    for collector in (0, 1, 2):
-        wire.release(3, collector)
     report(wire, 0)
+    return wire
 
+
+def test_who_has_told_a_collector_tells_it_again_after_a_crash() -> None:
+    assert all_is_over(collector_for_a_while_dies_before_it_has_reached(3))
+
+
+def test_if_it_does_not_the_crash_is_never_over_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports_are_not_repeated(monkeypatch)
+
+    assert not all_is_over(collector_for_a_while_dies_before_it_has_reached(3))
+
+
+def one_who_comes_back_is_told_of_an_incarnation_that_all_others_have_outlived() -> Wire:
+    """The id 4 had a node as 7; that is over. 3, which was down meanwhile and expects 4 to be there, is told that its
+    incarnation 0 has crashed. 0 has just been told again that 7 is final, and speaks for both."""
+    wire = members_of(range(5))
+    crash_without_a_trace(wire, 3, 4)
+    report(wire, 3, 4)
+    wire.arrive(4, [0], incarnation=7)
+    wire.run()
+    crash_without_a_trace(wire, 4)
+    for observer in (0, 1, 2):
+        wire.suspect(observer, 4, 7)
+    wire.run()
     assert all_is_over(wire)
-    assert all(not peer._crashes._told and not peer._crashes._final_at for peer in wire.peers.values())
+    for other in (0, 1, 2):
+        wire.hold(other, 3)
+    wire.hold(3, 0, is_final)
+    wire.recover(3)
+    wire.run()
+    wire.suspect(3, 4, 0)
+    for other in (0, 1, 2):
+        wire.release(other, 3)
+    wire.run()
+    assert wire.peers[3]._crashes.not_over == {4: 0}
+    wire.receive(0, 2, Final(0, 0, {4: 7}))
+    wire.run()
+    wire.release(3, 0)
+    wire.run()
+    return wire
+
+
+def test_that_a_crash_is_over_holds_for_the_incarnations_before_it() -> None:
+    assert all_is_over(one_who_comes_back_is_told_of_an_incarnation_that_all_others_have_outlived())
+
+
+def test_if_it_held_for_that_one_only_an_earlier_one_would_never_be_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    only_the_incarnation_that_is_named_is_over(monkeypatch)
+
+    assert not all_is_over(one_who_comes_back_is_told_of_an_incarnation_that_all_others_have_outlived())
+
+
+def an_incarnation_is_skipped_where_the_crash_before_it_is_not_over() -> Wire:
+    """0 deals with 5 as 9, as 10 and as 11. 1 hears of 11 first, then that 9 has crashed, and lets 11 in when that is
+    final. Then 0 flushes that 10 has crashed."""
+    wire = members_of(range(4))
+    wire.hold(5, 1)
+    wire.arrive(5, [0, 1], incarnation=9)
+    wire.run()
+    crash_without_a_trace(wire, 5, 2)
+    for survivor in (0, 3):
+        wire.hold(survivor, 1, is_flush)
+    wire.hold(1, 0, is_final)
+    wire.suspect(1, 2, 0)
+    wire.recover(5)
+    wire.run()
+    crash_without_a_trace(wire, 5)
+    wire.hold(5, 0)
+    wire.recover(5)
+    wire.release(5, 1)
+    wire.run()
+    for survivor in (0, 3):
+        wire.release(survivor, 1)
+        wire.run()
+    assert wire.peers[1].present[5] == 11
+    assert wire.peers[1]._crashes.not_over[5] == 9
+    wire.release(5, 0)
+    wire.run()
+    wire.release(1, 0)
+    wire.run()
+    return wire
+
+
+def test_who_has_never_dealt_with_an_incarnation_answers_a_flush_about_it() -> None:
+    wire = an_incarnation_is_skipped_where_the_crash_before_it_is_not_over()
+
+    assert all(peer.is_up for peer in wire.peers.values())
+    assert all_is_over(wire)
+
+
+def test_otherwise_its_crash_is_never_final_where_it_was_dealt_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    skipped_incarnations_are_not_answered_for(monkeypatch)
+    wire = an_incarnation_is_skipped_where_the_crash_before_it_is_not_over()
+
+    assert wire.peers[0]._local.fresh == {5: 10}
 
 
 # Cuts.

@@ -182,6 +182,6 @@ def test_a_node_that_goes_up_on_a_report_and_finds_that_it_was_declared_dead_sta
 
     outputs = peer.suspect(2, 0)
 
-    assert Up(1) in outputs
+    assert Up(1, founded=True) in outputs
     assert Restarted(2, (), RestartReason.DECLARED_CRASHED) in outputs
     assert peer.incarnation == 2

@@ -40,8 +40,8 @@ class Admission:
     """
 
     __slots__ = (
-        "_asked_back", "_asked_with", "_awaited", "_crashes", "_hellos", "_lists", "_local", "_may_come_up_alone",
-        "_met", "_owed", "_replay", "_reported", "_silent", "_waiting", "_welcomed",
+        "_asked_back", "_asked_with", "_awaited", "_crashes", "_founds", "_hellos", "_lists", "_local",
+        "_may_found", "_met", "_owed", "_replay", "_reported", "_silent", "_waiting", "_welcomed",
     )  # fmt: skip
 
     def __init__(self, local: LocalNode, replay: Callable[[int, AnyMessage], None]) -> None:
@@ -50,7 +50,9 @@ class Admission:
         self._crashes: Crashes
         self._welcomed: Incarnations = {}
         """Node → newest incarnation of it that welcomed this one while it was booting: those it came up with."""
-        self._may_come_up_alone = True
+        self._founds = True
+        """Nobody who is up has welcomed this node."""
+        self._may_found = True
         """Whether it is enough that those who boot too have answered; otherwise somebody who is up must let it in."""
         self._silent: set[int] = set()
         self._awaited: set[int] = set()
@@ -97,9 +99,9 @@ class Admission:
 
     # -- this node comes -----------------------------------------------------------------------
 
-    def boot(self, expected: Iterable[int], seeds: Iterable[int], may_come_up_alone: bool) -> None:
+    def boot(self, expected: Iterable[int], seeds: Iterable[int], may_found: bool) -> None:
         """Say Hello to those known, to those expected, who are waited for, and to seeds, who are not."""
-        self._may_come_up_alone = may_come_up_alone
+        self._may_found = may_found
         self._silent = set(self._local.living)
         self._awaited = set(expected) - self._local.known.keys()
         for other in sorted({*self._local.known, *self._awaited, *seeds}):
@@ -107,8 +109,13 @@ class Admission:
         self.try_up()
 
     def greet(self, node: int) -> None:
-        """While booting: ask `node` too, or again."""
-        if node != self._local.me:
+        """Ask `node` too, or again. A node that is up finds out by its Welcome that they came up apart."""
+        local = self._local
+        if node == local.me or (local.up and node in local.living):
+            return
+        if local.up:
+            local.send(node, Hello(local.incarnation, ANY_INCARNATION, local.card, local.digest, {}))
+        else:
             self._say_hello(node)
 
     def awaits(self, node: int) -> bool:
@@ -139,7 +146,7 @@ class Admission:
         other's crash could both be members with this one and miss each other's publications.
         """
         local = self._local
-        if local.up or self._silent or self._awaited or not self._may_come_up_alone:
+        if local.up or self._silent or self._awaited or (self._founds and not self._may_found):
             return
         different = {id(reported): reported for reported in self._reported.values()}
         incomplete = {
@@ -164,7 +171,7 @@ class Admission:
         for other, newest in local.dead.items():
             local.send(other, Fence(local.incarnation, ANY_INCARNATION, newest))
         self._crashes.try_final()
-        local.emit(Up(local.incarnation))
+        local.emit(Up(local.incarnation, self._founds))
         waiting, self._waiting = self._waiting, []
         for sender, message in waiting:
             self._replay(sender, message)
@@ -213,7 +220,7 @@ class Admission:
             return
         local.clock = max(local.clock, welcome.clock)
         if welcome.is_up:
-            self._may_come_up_alone = True
+            self._founds = False
             # Whom a node that is up does not deal with comes as a newcomer when it comes.
             self._awaited.clear()
         self._meet(sender, welcome.card)

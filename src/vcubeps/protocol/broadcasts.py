@@ -82,7 +82,7 @@ class Broadcasts:
         check_topic(name)
         if not self._local.up:
             raise UsageError(
-                f"cannot subscribe to {name!r}: this node has not been let in again since it crashed; wait for Up"
+                f"cannot subscribe to {name!r}: the others have not let this node in yet; wait for Up"
             )
         self._check_contact(name)
         self._local.check_counters_left()

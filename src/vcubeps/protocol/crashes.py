@@ -74,7 +74,8 @@ class Crashes:
         self._asked_by: dict[int, Incarnations] = {}
         """Living node → crashes that it has asked this one about, until that is answered."""
         self._told: dict[int, Incarnations] = {}
-        """Living node → crashes, not over yet, of which this one has told it that they are final here."""
+        """Living node → crashes, not over yet, of which this one has told it, since the last crash, that they are final
+        here. Whoever dies may have told some that it is over and others not; those say it again."""
         self.is_report_due = False
 
     def __len__(self) -> int:
@@ -109,6 +110,7 @@ class Crashes:
         local.declare_dead(crashes)
         for victim in crashes:
             self._drop(victim)
+        self._told.clear()
         for other in local.living:
             if other not in self._waiting_for and not self._covers(other, crashes):
                 self._waiting_for.add(other)
@@ -136,9 +138,10 @@ class Crashes:
         dead = {**flush.dead, **self._local.dead}
         self._send_flush(sender, dead, {}, {}, is_answer=True)
 
-    def _has_done_with(self, node: int) -> bool:
-        """Whether all crashes of `node`, if it had any, are over here."""
-        return node not in self._local.dead and node not in self.not_over
+    def _has_done_with(self, node: int, incarnation: int) -> bool:
+        """Whether this node has not flushed that `incarnation` has crashed, and never will: it is over here, or has
+        never been dealt with, because the next one came first."""
+        return node not in self._local.dead and self.not_over.get(node, -1) < incarnation
 
     def _send_flush(
         self,
@@ -187,7 +190,7 @@ class Crashes:
         if not flush.is_answer:
             for topic in self._broadcasts.topics():
                 self._compare_membership(topic, sender, flush)
-            if any(self._has_done_with(x) for x in flush.dead if x != local.me):
+            if any(self._has_done_with(x, newest) for x, newest in flush.dead.items() if x != local.me):
                 self.answer(sender, flush)
         self.note_flushed(sender, flush.dead)
         self.try_final()
@@ -370,7 +373,12 @@ class Crashes:
             {
                 x: newest
                 for x, newest in over.dead.items()
-                if newest <= local.ended_finally(x) or (x == local.me and newest < local.incarnation)
+                if newest <= local.ended_finally(x)
+                or (
+                    newest < local.incarnation
+                    if x == local.me
+                    else x not in local.living.keys() | local.fresh
+                )
             }
         )
 

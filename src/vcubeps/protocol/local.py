@@ -192,17 +192,15 @@ class LocalNode:
         self.final = dict(self.dead)
         self._renew_fresh()
 
-    def forget(self, crashes: Mapping[int, int]) -> Incarnations:
-        """These crashes are over. Returns those of nodes that are absent from now on."""
-        over = {
-            x: newest for x, newest in crashes.items() if self.final.get(x, -1) == self.dead.get(x) == newest
-        }
+    def forget(self, crashes: Mapping[int, int]) -> None:
+        """All incarnations up to these are over; nodes whose newest known one is among them are absent from now on."""
         self.changes += 1
-        for node, incarnation in over.items():
-            del self.known[node], self.dead[node], self.final[node]
-            self.cards.pop(node, None)
-            self.bury(node, incarnation)
-        return over
+        for node, incarnation in crashes.items():
+            if self.final.get(node, -1) == self.dead.get(node) and self.dead[node] <= incarnation:
+                del self.known[node], self.dead[node], self.final[node]
+                self.cards.pop(node, None)
+            if node != self.me:
+                self.bury(node, incarnation)
 
     def bury(self, node: int, incarnation: int) -> None:
         """`node`, which is absent, has been there as `incarnation`."""

@@ -122,6 +122,9 @@ class Up(Output, frozen=True, gc=False):
     """This node has been admitted by the others and may subscribe."""
 
     incarnation: int
+    founded: bool = False
+    """Nobody who was up has let it in: all that it knew of are gone, or start again like itself. There may be others
+    that it has never heard of."""
 
 
 class IdTaken(Output, frozen=True, gc=False):

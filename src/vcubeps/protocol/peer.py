@@ -149,8 +149,8 @@ class Peer:
         self._admission.attach(self._crashes)
 
     def _boot(self, told_by: frozenset[int] = frozenset()) -> None:
-        may_come_up_alone = self._has_been_up or not self._seeds
-        self._admission.boot(self._nodes - {self.node} | told_by, self._seeds, may_come_up_alone)
+        may_found = self._has_been_up or not self._seeds
+        self._admission.boot(self._nodes - {self.node} | told_by, self._seeds, may_found)
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -219,9 +219,8 @@ class Peer:
         return self._take_outputs()
 
     def greet(self, node: int) -> list[Output]:
-        """While this node is not up: say Hello to one more seed, because those before do not answer."""
-        if not self._local.up:
-            self._admission.greet(node)
+        """Say Hello to one more node, because those before do not answer, or because it may not know this one."""
+        self._admission.greet(node)
         return self._take_outputs()
 
     def restart(self) -> list[Output]:

@@ -41,6 +41,8 @@ class Arrivals:
         self._ask = ask
         self._acquainted: dict[int, set[int]] = {node: set(options.founders) for node in options.founders}
         """Node → all that it has ever known of, itself included: that is in its state directory."""
+        self._been_up: set[int] = set(options.founders)
+        """Nodes that come back to those they know; one that was never let in comes through seeds again."""
         self._identity: dict[int, int] = {}
         """Node → identity of whoever has come under this id last; founders have none."""
         self._used: set[tuple[int, int]] = set()
@@ -51,14 +53,15 @@ class Arrivals:
         """The peer of a node that starts with the others."""
         return self._make_peer(node, nodes=self._founders)
 
-    def returned(self, node: int) -> PeerLike:
-        """The peer of a node that starts again."""
-        incarnation, identity = self._lives.incarnation[node], self._identity.get(node, 0)
-        if node in self._acquainted:
+    def returned(self, node: int) -> PeerLike | None:
+        """The peer of a node that starts again; None if it was never let in and there is nobody whom it could ask."""
+        incarnation, identity = self._lives.incarnation[node] + 1, self._identity.get(node, 0)
+        there = self._some_who_are_up(node) or tuple(self._lives.peers)
+        if node in self._been_up:
             # Those it knew may all have left meanwhile: an operator names one who is there.
-            nodes = sorted({*self._acquainted[node], *self._some_who_are_up(node)[:1]})
+            nodes = sorted({*self._acquainted[node], *there[:1]})
             return self._make_peer(node, nodes=nodes, incarnation=incarnation, identity=identity)
-        return self._make_newcomer(node, self._some_who_are_up(node) or self._founders, incarnation)
+        return self._make_newcomer(node, there, incarnation) if there else None
 
     def newcomer(self, node: int) -> PeerLike | None:
         """The peer of a node that comes for the first time, or of another one under the id of one that has left; None
@@ -68,7 +71,8 @@ class Arrivals:
             return None
         self._count += 1
         self._identity[node] = mix(self._seed, 14, node, self._count) | 1
-        self._acquainted.pop(node, None)
+        self._acquainted[node] = {node}
+        self._been_up.discard(node)
         incarnation = mix(self._seed, 15, node, self._count) % INCARNATIONS_DRAWN
         while (node, incarnation) in self._used:
             incarnation += INCARNATIONS_DRAWN
@@ -86,7 +90,22 @@ class Arrivals:
 
     def met(self, node: int, other: int) -> None:
         """`node` deals with `other` from now on."""
-        self._acquainted.setdefault(node, {node}).add(other)
+        self._acquainted[node].add(other)
+
+    def went_up(self, node: int, founded: bool) -> None:
+        self._been_up.add(node)
+        if founded:
+            peer = self._lives.peers[node]
+            self._after(PATIENCE, lambda: self._look_around(node, peer, ATTEMPTS_MAX))
+
+    def _look_around(self, node: int, peer: PeerLike, attempts: int) -> None:
+        """A node that came up by itself may not know newcomers: as long as there are some, it is told of one of them.
+        Founders know each other, and have to find each other without help."""
+        others = [x for x in self._lives.peers if x not in {node, *peer.present} and x in self._identity]
+        if self._lives.peers.get(node) is not peer or not peer.is_up or not others or not attempts:
+            return
+        self._ask(node, others[attempts % len(others)])
+        self._after(PATIENCE, lambda: self._look_around(node, peer, attempts - 1))
 
     def _some_who_are_up(self, node: int) -> tuple[int, ...]:
         up = [other for other, peer in self._lives.peers.items() if peer.is_up and other != node]

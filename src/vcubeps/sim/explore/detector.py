@@ -60,13 +60,19 @@ class Detector:
             self._report_crash(observer, node)
 
     def started(self, observer: int) -> None:
-        for node in self._lives.down:
-            self._report_crash(observer, node)
+        for node in self._lives.incarnation:
+            if node in self._lives.down or self._is_outlived(observer, node):
+                self._report_crash(observer, node)
 
     def met(self, observer: int, node: int, incarnation: int) -> None:
         """`observer` has heard of a node that it did not know before: it finds out if there is nobody."""
-        if node in self._lives.down and incarnation <= self._lives.incarnation[node]:
+        if node in self._lives.down or self._is_outlived(observer, node):
             self._report_crash(observer, node)
+
+    def _is_outlived(self, observer: int, node: int) -> bool:
+        """Whether `observer` deals with a node that is gone, and another one with a lower incarnation has its id."""
+        peer = self._lives.peers.get(observer)
+        return peer is not None and peer.known_incarnation(node) > self._lives.incarnation[node]
 
     def _report_crash(self, observer: int, node: int) -> None:
         incarnations = self._lives.incarnation
@@ -77,7 +83,9 @@ class Detector:
             peer = self._lives.peers.get(observer)
             if peer is None or peer.believes_dead(node):
                 return  # whoever does not deal with a node is not told of its crash
-            if not self._options.greetings or incarnations[node] == incarnation:
+            if self._is_outlived(observer, node):
+                self._suspect(observer, node, peer.known_incarnation(node))
+            elif not self._options.greetings or incarnations[node] == incarnation:
                 self._suspect(observer, node, incarnation)
 
         self._after(1 + chance % self._options.detector_delay, report)

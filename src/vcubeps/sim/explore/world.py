@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from vcubeps.mixing import mix
 from vcubeps.protocol.messages import Fence
-from vcubeps.protocol.outputs import Arrived, Deliver, IdTaken, Output, Restarted, Send
+from vcubeps.protocol.outputs import Arrived, Deliver, IdTaken, Output, Restarted, Send, Up
 from vcubeps.sim.explore.applications import Applications
 from vcubeps.sim.explore.arrivals import Arrivals
 from vcubeps.sim.explore.checkers import Monitor
@@ -100,6 +100,7 @@ class World:
         self._handlers = self.monitor.outputs
         self._handlers.setdefault(Restarted, []).append(self._on_restarted)
         self._handlers.setdefault(Arrived, []).append(self._on_arrived)
+        self._handlers.setdefault(Up, []).append(self._on_up)
         self._handlers.setdefault(IdTaken, []).append(self._on_id_taken)
         if "relay-crash" in options.aimed:
             self._handlers.setdefault(Deliver, []).append(self._on_cue)
@@ -341,9 +342,11 @@ class World:
     def recover(self, node: int) -> None:
         if node not in self._down:
             return
-        del self._down[node]
-        self._incarnation[node] += 1
-        self._boot(node, self._arrivals.returned(node))
+        peer = self._arrivals.returned(node)
+        if peer is not None:
+            del self._down[node]
+            self._incarnation[node] = peer.incarnation
+            self._boot(node, peer)
 
     def _boot(self, node: int, peer: PeerLike) -> None:
         self.live_peers[node] = peer
@@ -373,6 +376,9 @@ class World:
     def _on_arrived(self, time: int, node: int, incarnation: int, output: Arrived) -> None:
         self._arrivals.met(node, output.node)
         self._detector.met(node, output.node, output.incarnation)
+
+    def _on_up(self, time: int, node: int, incarnation: int, output: Up) -> None:
+        self._arrivals.went_up(node, output.founded)
 
     def _on_restarted(self, time: int, node: int, incarnation: int, output: Restarted) -> None:
         # It comes last of the handlers: the others are about the incarnation that ended.
