@@ -14,8 +14,9 @@ Inputs. Each is a method of `Peer`; it returns a list of outputs, or raises and 
 - `receive(sender, message)`: a message of another node has arrived. The driver has checked its types, which a typed
   decoder does; values are checked here. A `ProtocolViolation` is the sender's fault.
 - `suspect(node, incarnation)`: that incarnation has crashed, for all this node is concerned. There is no way back.
-- `greet(node)`: say Hello to one more. So do newcomers whose seeds do not answer, and, from time to time, nodes that
-  came up with nobody who was up (`Up.founded`): those whom they knew may have let in others and gone since.
+- `greet(node)`: say Hello to one more. So do newcomers whose seeds do not answer. Where newcomers come, nodes that came
+  up with nobody who was up (`Up.founded`) and nodes that hold others for crashed do so too, from time to time: others
+  may have come to those whom they have lost, and nobody who is left has heard of both sides.
 - `restart()`: end this incarnation and go on as the next one.
 - `isolate(isolated)`: where voters decide, whether this node is out of contact with every quorum of them. The driver
   says so before any other input that it concerns, and makes no `suspect` while it holds, but for what is certain: a

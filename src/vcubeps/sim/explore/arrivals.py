@@ -95,17 +95,25 @@ class Arrivals:
     def went_up(self, node: int, founded: bool) -> None:
         self._been_up.add(node)
         if founded:
-            peer = self._lives.peers[node]
-            self._after(PATIENCE, lambda: self._look_around(node, peer, ATTEMPTS_MAX))
+            self._look_around_later(node, self._lives.peers[node], ATTEMPTS_MAX)
+
+    def healed(self) -> None:
+        """The network is whole again. Whoever could have brought together those who came on either side may be gone."""
+        if self._identity:
+            for node, peer in self._lives.peers.items():
+                self._look_around_later(node, peer, ATTEMPTS_MAX)
+
+    def _look_around_later(self, node: int, peer: PeerLike, attempts: int) -> None:
+        self._after(PATIENCE, lambda: self._look_around(node, peer, attempts))
 
     def _look_around(self, node: int, peer: PeerLike, attempts: int) -> None:
-        """A node that came up by itself may not know newcomers: as long as there are some, it is told of one of them.
-        Founders know each other, and have to find each other without help."""
+        """As long as there are newcomers whom a node does not know, it is told of one of them. Founders know each
+        other, and have to find each other without help."""
         others = [x for x in self._lives.peers if x not in {node, *peer.present} and x in self._identity]
         if self._lives.peers.get(node) is not peer or not peer.is_up or not others or not attempts:
             return
         self._ask(node, others[attempts % len(others)])
-        self._after(PATIENCE, lambda: self._look_around(node, peer, attempts - 1))
+        self._look_around_later(node, peer, attempts - 1)
 
     def _some_who_are_up(self, node: int) -> tuple[int, ...]:
         up = [other for other, peer in self._lives.peers.items() if peer.is_up and other != node]

@@ -414,6 +414,7 @@ class World:
     def _heal(self, cut: int) -> None:
         if self._links.cuts == cut:  # not replaced by a later one
             self.reroute(frozenset())
+            self._arrivals.healed()
 
     def reroute(self, pairs: frozenset[tuple[int, int]]) -> None:
         """From now on these pairs cannot reach each other; what has waited for others leaves."""
