@@ -364,6 +364,35 @@ def newcomers_are_not_told(patch: Patch) -> None:
     patch.setattr(Past, "membership_grew", lambda self: None)
 
 
+@ablation("6: a dependency that was never delivered here is doubtful")
+def what_never_came_is_not_doubtful(patch: Patch) -> None:
+    deliver = Past.deliver
+
+    def without(self: Past, me: int, message: Publication, same_membership: bool) -> None:
+        before = dict(self.doubtful)
+        deliver(self, me, message, same_membership)
+        for node in message.barrier.keys() - before.keys() - {message.source}:
+            self.doubtful.pop(node, None)
+
+    patch.setattr(Past, "deliver", without)
+
+
+@ablation(
+    "6: what is doubtful of a message's barrier goes into the barrier again if its source had another membership"
+)
+def others_barriers_are_not_passed_on(patch: Patch) -> None:
+    deliver = Past.deliver
+
+    def without(self: Past, me: int, message: Publication, same_membership: bool) -> None:
+        before = dict(self.barrier)
+        deliver(self, me, message, same_membership)
+        if not same_membership:
+            for node in message.barrier.keys() - before.keys() - {message.source}:
+                self.barrier.pop(node, None)
+
+    patch.setattr(Past, "deliver", without)
+
+
 # 7 and 8: leaving, and coming back
 
 

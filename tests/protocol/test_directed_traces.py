@@ -20,7 +20,7 @@ from crash_stories import (
     members_of,
     report,
 )
-from vcubeps.protocol.messages import Ack
+from vcubeps.protocol.messages import Ack, Copy
 from vcubeps.protocol.outputs import Unsubscribed
 from wire import Wire
 
@@ -320,3 +320,64 @@ def acknowledgement_of_an_earlier_incarnations_copy() -> bool:
     wire.run()
     release(wire, (2, 3))
     return wire.peers[0].members(T).keys() == {0, 1, 3}
+
+
+# A publication p of a dead source is held back by one, and never comes to another, which passes its effects on. In both
+# traces 2 publishes p after q of 3 and crashes. q is slow to 0, which joins while 1 has not heard of it and so does not
+# get m, the answer of 1 to p. 4 joins too late for p, delivers m and answers it by r. At 0, r must wait for p.
+
+
+def broadcast_of(source: int) -> Callable[[object], bool]:
+    return lambda message: isinstance(message, Copy) and message.broadcast.source == source
+
+
+def publish_and_crash(wire: Wire) -> None:
+    wire.publish(3, T, b"q")
+    wire.run()
+    wire.publish(2, T, b"p")
+    wire.run()
+    crash_without_a_trace(wire, 2)
+    report(wire, 2)
+
+
+@broken_without("what_never_came_is_not_doubtful")
+def the_newcomer_learns_of_the_other_after_it_has_delivered() -> bool:
+    """4 takes 0 in after m, which has come from a source with the same members as its own."""
+    wire = members_of([1, 2, 3], among=range(5))
+    wire.hold(0, 2, broadcast_of(4))
+    wire.subscribe(4, T)
+    wire.run()
+    wire.hold(0, 1, broadcast_of(0))
+    wire.hold(0, 4, broadcast_of(0))
+    wire.hold(1, 0, broadcast_of(3))
+    wire.subscribe(0, T)
+    wire.run()
+    publish_and_crash(wire)
+    wire.publish(1, T, b"m")
+    wire.run()
+    release(wire, (0, 4))
+    wire.publish(4, T, b"r")
+    wire.run()
+    release(wire, (0, 1))
+    release(wire, (1, 0))
+    return wire.delivered[0] == [(3, b"q"), (2, b"p"), (4, b"r")]
+
+
+@broken_without("others_barriers_are_not_passed_on")
+def the_newcomer_knows_of_the_other_before_it_delivers() -> bool:
+    """4 has taken 0 in before m, whose source has not."""
+    wire = members_of([1, 2, 3], among=range(5))
+    wire.hold(0, 1, broadcast_of(0))
+    wire.hold(1, 0, broadcast_of(3))
+    wire.subscribe(0, T)
+    wire.run()
+    publish_and_crash(wire)
+    wire.subscribe(4, T)
+    wire.run()
+    wire.publish(1, T, b"m")
+    wire.run()
+    wire.publish(4, T, b"r")
+    wire.run()
+    release(wire, (0, 1))
+    release(wire, (1, 0))
+    return wire.delivered[0] == [(3, b"q"), (2, b"p"), (4, b"r")]
