@@ -113,6 +113,7 @@ class Wire:
     ) -> None:
         """A newcomer starts that knows `seeds`; at another place than its id if that is taken."""
         at = node if place is None else place
+        options.setdefault("identity", 1 + node)
         self._newcomers[at] = {"node": node, "seeds": tuple(seeds), "address": address, **options}
         if address:
             self._addresses[address] = at

@@ -680,15 +680,19 @@ def test_only_the_seed_tells_a_newcomer_the_list_of_all() -> None:
     ("arguments", "complaint"),
     [
         ({"nodes": [9, 0], "seeds": [0]}, "give nodes or seeds, not both"),
-        ({}, "node 9 is not one of the 0 nodes given"),
-        ({"seeds": [9]}, "node 9 is not one of the 0 nodes given"),
+        ({}, "node 9 knows of nobody else"),
+        ({"seeds": [9]}, "node 9 knows of nobody else"),
+        ({"seeds": [0]}, "a newcomer needs an identity: draw a number"),
         ({"seeds": [1 << 20]}, "node ids are whole numbers in 0…1048575, got 1048576"),
         ({"seeds": [0], "identity": -1}, "an identity has 64 bits, got -1"),
         ({"seeds": [0], "identity": MAX_IDENTITY + 1}, "an identity has 64 bits"),
         (
-            {"seeds": [0], "address": bytes(MAX_ADDRESS_BYTES + 1)},
+            {"seeds": [0], "identity": 1, "address": bytes(MAX_ADDRESS_BYTES + 1)},
             "the address has 513 bytes, the limit is 512",
         ),
+        ({"seeds": [0], "identity": 1, "address": "host:1"}, "the address is bytes, got str"),
+        ({"seeds": [0], "identity": 1, "listed_max": -1}, "0 recipients or more in any case, got -1"),
+        ({"seeds": [0], "identity": 1, "voters": [-1]}, "node ids are whole numbers in 0…1048575, got -1"),
     ],
 )
 def test_a_newcomer_that_makes_no_sense_is_refused(arguments: dict[str, Any], complaint: str) -> None:
@@ -696,3 +700,11 @@ def test_a_newcomer_that_makes_no_sense_is_refused(arguments: dict[str, Any], co
         Peer(9, **arguments)
 
     assert complaint in str(error.value)
+
+
+@pytest.mark.parametrize("other", [0, -5, 1 << 20])
+def test_only_other_nodes_can_be_greeted(other: int) -> None:
+    peer = Peer(0, range(2))
+
+    with pytest.raises(UsageError, match=f"cannot greet node {other}: name one of the other nodes"):
+        peer.greet(other)

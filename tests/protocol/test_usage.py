@@ -267,9 +267,8 @@ def test_only_incarnations_in_their_range_can_be_suspected(wire: Wire, incarnati
 # making a peer
 
 
-@pytest.mark.parametrize("nodes", [range(4), []], ids=["others", "none"])
-def test_node_must_be_among_the_nodes(nodes: Iterable[int]) -> None:
-    text = refused_nodes(4, nodes)
+def test_node_must_be_among_the_nodes() -> None:
+    text = refused_nodes(4, range(4))
 
     assert "node 4" in text
     assert "add it" in text

@@ -54,6 +54,15 @@ def test_an_empty_set_of_voters_is_refused() -> None:
         Peer(0, range(2), voters=())
 
 
+def test_without_voters_nobody_is_isolated() -> None:
+    peer = Peer(0, range(2))
+
+    with pytest.raises(UsageError, match="give voters"):
+        peer.isolate(True)
+
+    assert peer.can_subscribe(T)
+
+
 def test_a_node_left_without_a_quorum_starts_again_instead_of_making_crashes_final() -> None:
     wire = voting(3)
     members(wire, 0, 1, 2)

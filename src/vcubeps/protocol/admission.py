@@ -111,7 +111,7 @@ class Admission:
     def greet(self, node: int) -> None:
         """Ask `node` too, or again. A node that is up finds out by its Welcome that they came up apart."""
         local = self._local
-        if node == local.me or (local.up and node in local.living):
+        if local.up and node in local.living:
             return
         if local.up:
             local.send(node, Hello(local.incarnation, ANY_INCARNATION, local.card, local.digest, {}))

@@ -12,24 +12,18 @@ What a driver owes a peer, and what it may do, is at the head of the package.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from vcubeps.cube import MAX_DIMENSION
 from vcubeps.protocol.admission import Admission
+from vcubeps.protocol.arguments import check_card, check_company, check_ids, check_other, check_sizes
 from vcubeps.protocol.broadcasts import Broadcasts
 from vcubeps.protocol.crashes import Crashes
 from vcubeps.protocol.dissemination import Dissemination
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
-from vcubeps.protocol.limits import (
-    MAX_ADDRESS_BYTES,
-    MAX_BATCH_ITEMS,
-    MAX_IDENTITY,
-    MAX_INCARNATION,
-    RECIPIENTS_LISTED,
-)
+from vcubeps.protocol.limits import MAX_BATCH_ITEMS, MAX_INCARNATION, RECIPIENTS_LISTED
 from vcubeps.protocol.local import LocalNode, StartAgain
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
@@ -93,9 +87,11 @@ class Peer:
         other from the start; a later one expects them all, and is up when each has let it in or is reported crashed.
 
         With `seeds`, some nodes of a cluster that is there already, this is a newcomer: it learns from them who else
-        is there, and is up when one of them, and all of those, have let it in. `identity`, drawn at random together
-        with the id and kept with it, tells newcomers apart that have drawn the same id; `address` is told to all. The
-        first incarnation of a newcomer is drawn too, lest it get what was meant for a node that had the id before.
+        is there, and is up when one of them, and all of those, have let it in. A newcomer draws its id, its `identity`
+        and its first incarnation once, at random, and stores them; each later start has a greater incarnation, and goes
+        through seeds, or names as `nodes` those it has met. The identity, not 0, tells newcomers apart that have drawn
+        the same id; the incarnation is drawn from many (0…2^21, say) lest the newcomer get what was meant for a node
+        that had the id before. `address` is told to all.
 
         `batch_items_max` is how many publications may leave as one batch; 1 is the paper's protocol. `listed_max` is
         how many recipients a copy of a publication lists although its receiver may know them.
@@ -105,30 +101,14 @@ class Peer:
         of a cut go on.
         """
         self._nodes, self._seeds = frozenset(nodes), frozenset(seeds) - {node}
-        _check_ids({node} | self._nodes | self._seeds)
-        if self._seeds and self._nodes:
-            raise UsageError("a newcomer learns from its seeds who is there: give nodes or seeds, not both")
-        if not self._seeds and node not in self._nodes:
-            raise UsageError(
-                f"node {node} is not one of the {len(self._nodes)} nodes given: add it, or choose another"
-            )
-        if not 0 <= incarnation <= MAX_INCARNATION:
-            raise UsageError(
-                f"incarnations lie in 0…{MAX_INCARNATION}, got {incarnation}: store the last one used, and add 1"
-            )
-        if not 0 <= identity <= MAX_IDENTITY:
-            raise UsageError(f"an identity has 64 bits, got {identity}: draw a number in 0…{MAX_IDENTITY}")
-        if len(address) > MAX_ADDRESS_BYTES:
-            raise UsageError(
-                f"the address has {len(address)} bytes, the limit is {MAX_ADDRESS_BYTES}: use a shorter one"
-            )
-        if not 1 <= batch_items_max <= MAX_BATCH_ITEMS:
-            raise UsageError(
-                f"a batch has 1…{MAX_BATCH_ITEMS} items, got {batch_items_max}: choose a number in between"
-            )
+        voting = frozenset(voters) if voters is not None else None
+        check_ids({node} | self._nodes | self._seeds | (voting or frozenset()))
+        check_company(node, self._nodes, self._seeds)
+        check_card(incarnation, identity, address, is_newcomer=bool(self._seeds))
+        check_sizes(batch_items_max, listed_max)
         self._batch_items_max = batch_items_max
         self._listed_max = listed_max
-        self._voters = Voters(voters) if voters is not None else None
+        self._voters = Voters(voting) if voting is not None else None
         self._has_been_up = not self._seeds and not incarnation
         known = dict.fromkeys(sorted(self._nodes - {node}), 0) if self._has_been_up else {}
         card = Card(incarnation, identity, address)
@@ -203,8 +183,7 @@ class Peer:
         There is no way back for that incarnation: if it lives, it starts again as the next one.
         """
         local = self._local
-        if node == local.me or node < 0 or node >> MAX_DIMENSION:
-            raise UsageError(f"cannot suspect node {node}: name one of the other nodes")
+        check_other("suspect", node, local.me)
         if not 0 <= incarnation <= MAX_INCARNATION:
             raise UsageError(
                 f"incarnations lie in 0…{MAX_INCARNATION}, got {incarnation}: name the one that crashed"
@@ -220,6 +199,7 @@ class Peer:
 
     def greet(self, node: int) -> list[Output]:
         """Say Hello to one more node, because those before do not answer, or because it may not know this one."""
+        check_other("greet", node, self.node)
         self._admission.greet(node)
         return self._take_outputs()
 
@@ -233,6 +213,10 @@ class Peer:
 
         While it is, it starts nothing: `publish` and `subscribe` are refused, and what has been accepted waits.
         """
+        if self._local.voters is None:
+            raise UsageError(
+                "without voters there is no quorum that this node could be cut off from: give voters"
+            )
         self._local.isolated = isolated
         if not isolated:
             self._broadcasts.pump_all()
@@ -400,12 +384,3 @@ class Peer:
         local = self._local
         outputs, local.outputs = local.outputs, []
         return outputs
-
-
-def _check_ids(nodes: Set[int]) -> None:
-    misplaced = [node for node in nodes if not isinstance(node, int) or node < 0 or node >> MAX_DIMENSION]
-    if misplaced:
-        named = ", ".join(sorted(repr(node)[:20] for node in misplaced)[:8])
-        raise UsageError(
-            f"node ids are whole numbers in 0…{(1 << MAX_DIMENSION) - 1}, got {named}: renumber the nodes"
-        )
