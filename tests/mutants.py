@@ -36,7 +36,7 @@ examples:
     $ python tests/mutants.py --module topic.py --out topic.jsonl
 
   What is it that survived?
-    $ python tests/mutants.py --show 'topic.py:121:compare:<→<='
+    $ python tests/mutants.py --show topic.py:100:compare
 
   There are more tests now: try the survivors again.
     $ python tests/mutants.py --module topic.py --out topic.jsonl --again
@@ -65,8 +65,13 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add("--again", action="store_true", help="with --out: judge again what has survived")
     add("--list", action="store_true", help="print the names and stop")
-    add("--show", metavar="NAME", help="print a mutant's difference, and its key for the equivalent ones")
-    return parser.parse_args(argv)
+    add("--show", metavar="NAME", help="print the differences of those whose names begin so, and their keys")
+    args = parser.parse_args(argv)
+    if args.again and args.out is None:
+        parser.error("--again needs the verdicts of an earlier run: add --out FILE")
+    if args.sample is not None and args.sample < 1:
+        parser.error(f"--sample {args.sample}: draw 1 or more")
+    return args
 
 
 def choose(args: argparse.Namespace, mutants: list[Mutant]) -> list[Mutant]:
@@ -80,7 +85,7 @@ def choose(args: argparse.Namespace, mutants: list[Mutant]) -> list[Mutant]:
         drawn = sorted(random.Random(args.seed).sample(range(len(found)), args.sample))
         found = [found[place] for place in drawn]
     if not found:
-        raise SystemExit("no mutant is called so: --list prints all names")
+        raise SystemExit("no mutant is called so, or no module: --list prints all names")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,7 @@ from vcubeps.sim.explore.options import (
 )
 from vcubeps.sim.explore.shrink import shrink
 from vcubeps.sim.explore.trace import Trace
+from vcubeps.sim.explore.world import World
 
 Output = pytest.CaptureFixture[str]
 
@@ -235,6 +237,24 @@ class TestShrinking:
             assert "views" not in run_operations(seed, small.options, rest, "published").violated
 
 
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"faults": {"crush"}}, "unknown: crush"),
+        ({"only": {"unorderd"}}, "unknown: unorderd"),
+        ({"always": {"crash"}}, "need faults that are not allowed: crash"),
+        ({"only": {"voters"}, "faults": {"crash"}}, "need faults that are not allowed: cut"),
+        ({"nodes_min": 1}, "1 to 64 nodes: give a range within 2 to 64"),
+        ({"nodes_min": 9, "nodes_max": 8}, "9 to 8 nodes"),
+    ],
+)
+def test_what_cannot_be_allowed_is_refused(arguments: dict[str, Any], complaint: str) -> None:
+    sets = {name: frozenset(value) if isinstance(value, set) else value for name, value in arguments.items()}
+
+    with pytest.raises(ValueError, match=complaint):
+        Allowed(**sets)
+
+
 class TestCommand:
     OPTIONS = ("--algorithm", "published", "--only", "joins,leaves", "rejoins")
     PUBLISHED = ("explore", *OPTIONS, "--jobs", "1")
@@ -249,6 +269,7 @@ class TestCommand:
         assert answer["schedules"] == 30
         assert list(answer["violations"]) == list(CHECKER_NAMES)
         assert answer["failing_seeds"]
+        assert all(int(seed) >= 0 for seed in answer["failing_seeds"])
 
     def test_a_failure_prints_the_command_that_replays_it(self, capsys: Output) -> None:
         main([*self.PUBLISHED, "--schedules", "30"])
@@ -257,6 +278,34 @@ class TestCommand:
         assert command[:3] == ["vcubeps", "explore", "--replay"]
         assert main(command[1:]) == 1
         assert "VIOLATED" in capsys.readouterr().out
+
+    def test_several_failing_seeds_are_named(self, capsys: Output) -> None:
+        main([*self.PUBLISHED, "--schedules", "60"])
+        [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("failing: ")]
+
+        assert line.count(",") == 5
+        assert ", …; replay the first with:" in line
+
+    @pytest.mark.parametrize("as_json", [False, True])
+    def test_an_interrupted_campaign_says_what_it_has_found(
+        self, capsys: Output, monkeypatch: pytest.MonkeyPatch, as_json: bool
+    ) -> None:
+        ran = []
+
+        def interrupt(self: World) -> None:
+            ran.append(self)
+            if len(ran) == 30:  # in the second chunk
+                raise KeyboardInterrupt
+            run(self)
+
+        run = World.run
+        monkeypatch.setattr(World, "run", interrupt)
+
+        assert main([*self.PUBLISHED, "--schedules", "100", *(["--json"] if as_json else [])]) == 130
+
+        captured = capsys.readouterr()
+        assert ('"schedules": 25' if as_json else "25 schedules") in captured.out
+        assert "interrupted" in captured.err
 
     def test_exit_code_0_and_zeros_if_nothing_was_violated(self, capsys: Output) -> None:
         arguments = ["--only", "reactive", "--algorithm", "published", "--schedules", "5", "--jobs", "1"]
@@ -333,6 +382,11 @@ class TestCommand:
             (["--only", "joins", "--always", "leaves"], "give the options of both to --only"),
             (["--algorithm", "published", "--faults", "crash"], "leave --faults out"),
             (["--algorithm", "published", "--only", "crash"], "choose among absent"),
+            (
+                ["--algorithm", "published", "--always", "voters", "--faults", "cut"],
+                "--always voters: the published algorithm is for nodes that do not fail",
+            ),
+            (["--only", "large", "--nodes", "2-16"], "--nodes 2-16 leaves no room for large schedules"),
         ],
     )
     def test_bad_input_is_refused_in_one_sentence(

@@ -235,7 +235,7 @@ class TestWinners:
         assert winners(options(5, hasty=True), [cut("0 1 2|3 4")]) == frozenset()
 
     def test_some_schedules_say_who_wins(self) -> None:
-        allowed = Allowed(nodes_max=6, only=frozenset({"voters", "joins"}))
+        allowed = Allowed(nodes_max=6, faults=frozenset({"cut"}), only=frozenset({"voters", "joins"}))
         drawn = [(seed, draw_options(seed, allowed)) for seed in range(200)]
 
         assert sum(bool(winners(world, draw_operations(seed, world))) for seed, world in drawn) > 5

@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Collection, Sequence
+from typing import TextIO
 
 from vcubeps.cli.common import (
     CommandError,
@@ -17,6 +18,7 @@ from vcubeps.cli.common import (
     usable_cores,
     whole_number,
 )
+from vcubeps.cli.interrupts import INTERRUPTED
 from vcubeps.sim.explore import Allowed, CampaignResult, Outcome, campaign, run_operations, run_schedule
 from vcubeps.sim.explore.checkers import PROMISES
 from vcubeps.sim.explore.options import (
@@ -38,6 +40,8 @@ from vcubeps.sim.explore.trace import Trace
 SCHEDULES_MAX = 10**7
 SCHEDULES_DEFAULT = 1000
 JOBS_MAX = 1024
+SEEDS_LISTED = 5
+"""Failing schedules that are named; all of them with --json."""
 NODES_DEFAULT = f"{NODES_MIN}-{NODES_MAX}"
 
 DESCRIPTION = """\
@@ -151,29 +155,35 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(
             "--no-shrink only makes sense for one schedule: add --replay SEED, or leave it out"
         )
-    result = _campaign(args, allowed, algorithm)
+    result, was_interrupted = _campaign(args, allowed, algorithm)
+    if was_interrupted and not result.schedules:
+        return INTERRUPTED
     if args.json:
         print(json.dumps(_as_json(result, algorithm)))
     else:
         _print_table(result, algorithm)
-    if not result.failing_seeds:
-        return 0
-    first = result.failing_seeds[0]
-    print(
-        f"schedule {first} fails; replay it with:\n  {_replay_command(args, first)}",
-        file=sys.stderr if args.json else sys.stdout,
-    )
-    return 1
+    if result.failing_seeds:
+        _print_failing(args, result.failing_seeds, sys.stderr if args.json else sys.stdout)
+    if was_interrupted:
+        print("interrupted: these are the schedules that had ended", file=sys.stderr)
+        return INTERRUPTED
+    return 1 if result.failing_seeds else 0
 
 
 # A campaign.
 
 
-def _campaign(args: argparse.Namespace, allowed: Allowed, algorithm: str) -> CampaignResult:
+def _campaign(args: argparse.Namespace, allowed: Allowed, algorithm: str) -> tuple[CampaignResult, bool]:
+    """What came of it, and whether it was interrupted."""
     jobs = args.jobs or usable_cores()
     schedules, seed = args.schedules or SCHEDULES_DEFAULT, args.seed or 0
-    with progress_bar("schedules", schedules) as progress:
-        return campaign(schedules, seed, allowed, algorithm, jobs=jobs, progress=progress)
+    result = CampaignResult()
+    try:
+        with progress_bar("schedules", schedules) as progress:
+            campaign(schedules, seed, allowed, algorithm, jobs=jobs, progress=progress, into=result)
+    except KeyboardInterrupt:
+        return result, True
+    return result, False
 
 
 def _as_json(result: CampaignResult, algorithm: str) -> dict[str, object]:
@@ -181,7 +191,8 @@ def _as_json(result: CampaignResult, algorithm: str) -> dict[str, object]:
         "algorithm": algorithm,
         "schedules": result.schedules,
         "violations": result.violations,
-        "failing_seeds": result.failing_seeds,
+        # As text: many readers of JSON take numbers for floating point, and the last digits are lost.
+        "failing_seeds": [str(seed) for seed in result.failing_seeds],
     }
 
 
@@ -194,6 +205,11 @@ def _print_table(result: CampaignResult, algorithm: str) -> None:
         print(f"  {count:>9} {share:>7}  {name}: {promise}")
     failing = len(result.failing_seeds)
     print(f"\n{failing} of {result.schedules} schedules broke a promise")
+
+
+def _print_failing(args: argparse.Namespace, seeds: Sequence[int], file: TextIO) -> None:
+    listed = ", ".join(map(str, seeds[:SEEDS_LISTED])) + (", …" if len(seeds) > SEEDS_LISTED else "")
+    print(f"failing: {listed}; replay the first with:\n  {_replay_command(args, seeds[0])}", file=file)
 
 
 # One schedule.
@@ -216,7 +232,7 @@ def _replay(args: argparse.Namespace, allowed: Allowed, algorithm: str) -> int:
 def _replay_as_json(shown: Outcome, trace: Trace, algorithm: str) -> dict[str, object]:
     return {
         "algorithm": algorithm,
-        "seed": shown.seed,
+        "seed": str(shown.seed),
         "nodes": shown.options.nodes,
         "operations": [operation._asdict() for operation in shown.operations],
         "trace": trace.lines,
@@ -275,9 +291,19 @@ def _allowed(args: argparse.Namespace, algorithm: str) -> Allowed:
     always = frozenset(_names("--always", args.always or (), OPTION_NAMES))
     if only is not None and always:
         raise CommandError("--always and --only contradict each other: give the options of both to --only")
+    given = f"--only {' '.join(args.only)}" if only else f"--always {' '.join(args.always or ())}"
+    if algorithm in FAULT_FREE and faults_needed(only or always):
+        raise CommandError(
+            f"{given}: the {algorithm} algorithm is for nodes that do not fail: choose among {', '.join(FEATURES)}"
+        )
     if faults and algorithm in FAULT_FREE:
         raise CommandError(
             f"--faults {args.faults}: the {algorithm} algorithm is for nodes that do not fail: leave --faults out"
+        )
+    if "large" in (only or always) and high <= NODES_USUAL_MAX:
+        raise CommandError(
+            f"--nodes {args.nodes} leaves no room for large schedules, of more than {NODES_USUAL_MAX} nodes: "
+            f"raise it, or leave large out"
         )
     if "recover" in faults and "crash" not in faults:
         raise CommandError(
@@ -285,12 +311,6 @@ def _allowed(args: argparse.Namespace, algorithm: str) -> Allowed:
         )
     missing = faults_needed(only or always) - faults
     if missing:
-        given = f"--only {' '.join(args.only)}" if only else f"--always {' '.join(args.always)}"
-        if algorithm in FAULT_FREE:
-            raise CommandError(
-                f"{given}: the {algorithm} algorithm is for nodes that do not fail: "
-                f"choose among {', '.join(FEATURES)}"
-            )
         allow = ",".join(name for name in FAULTS if name in missing | faults)
         raise CommandError(f"{given} needs faults that are not allowed: add --faults {allow}")
     return Allowed(low, high, faults, only, always)

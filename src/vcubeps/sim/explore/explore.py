@@ -88,9 +88,15 @@ def campaign(
     *,
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
+    into: CampaignResult | None = None,
 ) -> CampaignResult:
-    """Run many schedules; `progress` is called with the number of schedules that have just ended."""
-    result = CampaignResult()
+    """Run many schedules; `progress` is called with the number of schedules that have just ended. `into` is the result
+    as it grows, for whoever may be interrupted.
+
+    >>> campaign(20, 1, Allowed(nodes_max=4, faults=frozenset({"crash"}))).failing_seeds
+    []
+    """
+    result = CampaignResult() if into is None else into
     run_chunk = partial(_run_chunk, seed, allowed, algorithm)
     chunks = [
         range(start, min(start + CHUNK_SCHEDULES, schedules))

@@ -180,6 +180,19 @@ class Allowed:
     """Most operations of a schedule that is not `long`, besides the subscriptions before it begins and the aimed
     faults."""
 
+    def __post_init__(self) -> None:
+        if not NODES_MIN <= self.nodes_min <= self.nodes_max <= NODES_MAX:
+            raise ValueError(
+                f"{self.nodes_min} to {self.nodes_max} nodes: give a range within {NODES_MIN} to {NODES_MAX}"
+            )
+        named = self.always | (self.only or frozenset())
+        unknown = sorted((self.faults - FAULTS.keys()) | (named - set(OPTION_NAMES)))
+        if unknown:
+            raise ValueError(f"unknown: {', '.join(unknown)}; see FAULTS, FEATURES, AIMED and VOTING")
+        missing = sorted(faults_needed(named) - self.faults)
+        if missing:
+            raise ValueError(f"these options need faults that are not allowed: {', '.join(missing)}")
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
