@@ -1101,7 +1101,7 @@ def crashes_are_over_while_something_is_held_back(patch: Patch) -> None:
 
 @ablation(
     "12: the last publications of the dead are kept until the crash is over",
-    Search(JOINS_AND_COMEBACKS, checkers("agreement"), 50, 3261, first=430),
+    Search(JOINS_AND_COMEBACKS, checkers("agreement"), 41, 8276, first=150),
 )
 def held_publications_are_dropped_when_final(patch: Patch) -> None:
     purge_dead = Topic.purge_dead
@@ -1219,6 +1219,18 @@ def graves_are_not_kept(patch: Patch) -> None:
     patch.setattr(LocalNode, "bury", lambda self, node, incarnation: None)
 
 
+@ablation("12: whom an incarnation held for dead, the next one does not")
+def graves_outlive_a_restart(patch: Patch) -> None:
+    inherit = LocalNode.inherit
+
+    def all_of_it(self: LocalNode, older: LocalNode) -> None:
+        inherit(self, older)
+        self._graves = {x: newest for x, newest in older._graves.items() if x not in self.known}
+        self._forgotten = older._forgotten
+
+    patch.setattr(LocalNode, "inherit", all_of_it)
+
+
 # 13: who is there
 
 
@@ -1298,6 +1310,17 @@ def nodes_that_are_up_do_not_greet(patch: Patch) -> None:
             greet(self, node)
 
     patch.setattr(Admission, "greet", while_booting)
+
+
+@ablation("13: who goes up tells newcomers that boot with it")
+def nobody_tells_that_it_is_up(patch: Patch) -> None:
+    go_up = Admission._go_up
+
+    def silently(self: Admission) -> None:
+        self._booting_too.clear()
+        go_up(self)
+
+    patch.setattr(Admission, "_go_up", silently)
 
 
 @ablation("13: who comes with a taken id is told so, whatever its incarnation")

@@ -62,7 +62,7 @@ class Wire:
         self.in_flight: list[InFlight] = []
         self._slow: dict[tuple[int, int], Callable[[Any], bool]] = {}
         self._newcomers: dict[int, dict[str, Any]] = {}
-        self._addresses: dict[bytes, int] = {}
+        self.addresses: dict[bytes, int] = {}
         self._routes: dict[tuple[int, int], int] = {}
         """Place, id → place of whom the peer there believes to have that id."""
         self._publications: defaultdict[tuple[int, str], list[bytes]] = defaultdict(list)
@@ -116,7 +116,7 @@ class Wire:
         options.setdefault("identity", 1 + node)
         self._newcomers[at] = {"node": node, "seeds": tuple(seeds), "address": address, **options}
         if address:
-            self._addresses[address] = at
+            self.addresses[address] = at
         self.incarnations[at] = options.get("incarnation", 0)
         self.peers[at] = self._factory(**self._newcomers[at])
         self._carry_out(at, self.peers[at].start())
@@ -188,7 +188,7 @@ class Wire:
                 case Send(destination, message, address):
                     self._send(node, destination, message, address)
                 case Arrived(other, _, address) if address:
-                    self._routes[node, other] = self._addresses[address]
+                    self._routes[node, other] = self.addresses[address]
                 case Deliver():
                     self.delivered[node] += [(output.source, payload) for _, payload in output.items]
                 case Received():
@@ -206,7 +206,7 @@ class Wire:
                     self.publish(node, output.topic, payload)
 
     def _send(self, place: int, destination: int, message: Any, address: bytes) -> None:
-        to = self._addresses[address] if address else self._routes.get((place, destination), destination)
+        to = self.addresses[address] if address else self._routes.get((place, destination), destination)
         if to in self.peers:
             node = self._newcomers[place]["node"] if place in self._newcomers else place
             self.in_flight.append(InFlight(node, to, message, place if place != node else -1))

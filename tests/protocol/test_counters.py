@@ -11,7 +11,7 @@ from snapshots import snapshot
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION, COUNTERS_RESERVED, MAX_INCARNATION
 from vcubeps.protocol.messages import ANY_INCARNATION, Ack, Copy, Fence
-from vcubeps.protocol.outputs import Acknowledged, Restarted, RestartReason, Send, Unsubscribed, Up
+from vcubeps.protocol.outputs import Acknowledged, IdTaken, Restarted, RestartReason, Send, Unsubscribed, Up
 from vcubeps.protocol.peer import Peer
 from wire import Wire
 
@@ -181,3 +181,12 @@ def test_a_node_may_be_in_its_last_incarnation() -> None:
 
 def test_a_node_alone_that_ran_before_is_up_at_once() -> None:
     assert Peer(0, [0], incarnation=1).start() == [Up(1, founded=True)]
+
+
+def test_a_node_without_incarnations_left_needs_another_id() -> None:
+    peer = Peer(0, range(2), incarnation=MAX_INCARNATION)
+    peer.start()
+
+    assert peer.restart() == [IdTaken()]
+    assert peer.receive(1, Fence(0, ANY_INCARNATION, MAX_INCARNATION)) == [IdTaken()]
+    assert peer.incarnation == MAX_INCARNATION

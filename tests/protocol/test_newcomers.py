@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from ablations import (
     copies_to_nobody_are_waited_for,
     fences_name_who_speaks,
     newcomers_go_up_alone,
+    nobody_tells_that_it_is_up,
     nodes_that_are_up_do_not_greet,
     taken_ids_are_fenced,
     welcomes_do_not_tell_who_is_no_more,
@@ -326,6 +328,38 @@ def test_otherwise_it_is_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) ->
     assert (0, T) not in relay_sends_to_a_newcomer_that_it_has_not_let_in().subscribed
 
 
+def newcomer_asks_while_all_boot() -> Wire:
+    """0 and 1 start again together, and 5 asks 0 meanwhile: when 0 and 1 go up, everybody has answered everybody."""
+    wire = Wire(Peer, range(2), ran_before=True)
+    wire.hold(0, 1)
+    wire.hold(1, 0)
+    wire.arrive(5, [0, 1], incarnation=9)
+    wire.run()
+    wire.release(0, 1)
+    wire.release(1, 0)
+    wire.run()
+    return wire
+
+
+def test_who_goes_up_tells_newcomers_that_boot_with_it() -> None:
+    wire = newcomer_asks_while_all_boot()
+
+    assert present_everywhere(wire)
+    assert all_talk_to_each_other(wire)
+
+
+def test_otherwise_they_wait_until_they_greet_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody_tells_that_it_is_up(monkeypatch)
+    wire = newcomer_asks_while_all_boot()
+    was_up = wire.peers[5].is_up
+
+    wire.greet(5, 0)
+    wire.run()
+
+    assert not was_up
+    assert present_everywhere(wire)
+
+
 # Those who come up by themselves.
 
 
@@ -401,6 +435,46 @@ def test_greeting_nobody_has_no_effect() -> None:
 
 
 # Addresses.
+
+
+def test_a_newcomer_is_told_the_addresses_of_those_who_were_there_from_the_start() -> None:
+    addresses = {node: b"host-%d" % node for node in range(4)}
+    wire = Wire(partial(Peer, addresses=addresses), range(4))
+    wire.addresses.update({address: node for node, address in addresses.items()})
+
+    wire.arrive(9, [0], address=b"host-9")
+    wire.run()
+
+    assert {(a.node, a.address) for a in outputs_of(wire, 9, Arrived) if a.address} == set(addresses.items())
+
+
+def test_an_address_that_becomes_known_later_is_told() -> None:
+    wire = members_of(range(2))
+    wire.hold(1, 9)
+    wire.arrive(9, [0])
+    wire.run()
+    assert Arrived(1, 0, b"") in wire.outputs[9]
+
+    wire.addresses[b"host-1"] = 1
+    card = Card(0, 0, b"host-1")
+    wire.receive(9, 1, Welcome(0, 0, card, {}, digest=0, living={1: card}, clock=0, is_up=True, admit=True))
+
+    assert Arrived(1, 0, b"host-1") in wire.outputs[9]
+
+
+def test_whom_a_node_deals_with_again_when_it_starts_again_is_told() -> None:
+    """Also those that it held for dead: it may have been wrong."""
+    wire = members_of(range(3))
+    wire.hold(2, 0, is_flush)
+    crash_without_a_trace(wire, 1)
+    wire.suspect(0, 1, 0)
+
+    wire.suspect(2, 0, 0)
+    wire.run()
+
+    since = wire.outputs[0].index(Restarted(1, (T,), RestartReason.DECLARED_CRASHED))
+    assert Departed(1, 0) in wire.outputs[0][:since]
+    assert Arrived(1, 0, b"") in wire.outputs[0][since:]
 
 
 def test_addresses_are_told_to_all() -> None:
@@ -560,7 +634,7 @@ def test_who_was_told_that_its_id_is_taken_may_come_with_another() -> None:
     assert present_everywhere(wire)
 
 
-def test_a_node_that_is_up_does_not_believe_that_its_id_is_taken() -> None:
+def test_who_came_first_is_not_told() -> None:
     wire = members_of(range(2))
     wire.arrive(9, [0], address=b"first", identity=1)
     wire.run()
@@ -578,6 +652,41 @@ def present_everywhere_but(wire: Wire, place: int) -> bool:
     return present_everywhere(wire)
 
 
+def two_clusters_with_one_id() -> Wire:
+    """Newcomer 9 comes to 0, which starts again and has forgotten it. Another one comes with the same id."""
+    wire = Wire(Peer, [0])
+    wire.arrive(9, [0], address=b"first", identity=1, incarnation=5)
+    wire.run()
+    crash_without_a_trace(wire, 0)
+    wire.suspect(9, 0, 0)
+    wire.recover(0)
+    wire.run()
+    wire.arrive(9, [0], address=b"second", identity=2, incarnation=8, place=1 << 20)
+    wire.run()
+    assert wire.peers[9].is_up
+    assert wire.peers[1 << 20].is_up
+    return wire
+
+
+def test_who_is_up_and_finds_that_another_cluster_has_its_id_draws_another_one() -> None:
+    wire = two_clusters_with_one_id()
+
+    wire.greet(9, 0)
+    wire.run()
+
+    assert wire.outputs[9][-1] == IdTaken()
+
+
+def test_a_newcomer_with_the_id_of_one_that_was_there_from_the_start_is_told() -> None:
+    wire = members_of(range(4))
+
+    wire.arrive(2, [0], address=b"second", identity=7, incarnation=9, place=1 << 20)
+    wire.run()
+
+    assert wire.outputs[1 << 20][-1] == IdTaken()
+    assert outputs_of(wire, 2, Restarted) == []
+
+
 # Leaving for good.
 
 
@@ -592,7 +701,7 @@ def test_who_has_left_for_good_is_forgotten_by_all() -> None:
     for peer in wire.peers.values():
         assert set(peer.present) | {peer.node} == {0, 1, 2, 3}
         assert peer._local.known.keys() == peer._local.living.keys()
-        assert peer._local.cards == {}
+        assert peer._local.cards.keys() == peer._local.known.keys()
         assert peer._local._graves == dict.fromkeys(range(10, 20), 0)
     assert at_work(wire) == {}
 
@@ -684,6 +793,7 @@ def test_only_the_seed_tells_a_newcomer_the_list_of_all() -> None:
         ({"seeds": [9]}, "node 9 knows of nobody else"),
         ({"seeds": [0]}, "a newcomer needs an identity: draw a number"),
         ({"seeds": [1 << 20]}, "node ids are whole numbers in 0…1048575, got 1048576"),
+        ({"nodes": [9, 0], "identity": 3}, "the nodes that start a cluster have the identity 0"),
         ({"seeds": [0], "identity": -1}, "an identity has 64 bits, got -1"),
         ({"seeds": [0], "identity": MAX_IDENTITY + 1}, "an identity has 64 bits"),
         (

@@ -25,6 +25,7 @@ from crash_stories import (
 )
 from vcubeps.protocol.messages import Final, Flush, IsFinal, Over
 from vcubeps.protocol.outputs import Send
+from vcubeps.protocol.peer import Peer
 from vcubeps.protocol.topic import Topic
 from wire import Wire
 
@@ -411,6 +412,32 @@ def test_otherwise_its_crash_is_never_final_where_it_was_dealt_with(monkeypatch:
     wire = an_incarnation_is_skipped_where_the_crash_before_it_is_not_over()
 
     assert wire.peers[0]._local.fresh == {5: 10}
+
+
+def test_a_flush_calls_all_dead_of_whom_it_holds_something() -> None:
+    """Of 1, two incarnations that are no more have published, on a topic each; the third one lives."""
+    wire = Wire(Peer, range(4))
+    wire.hold(2, 0, is_final)
+    for node in (0, 2, 3):
+        for topic in ("later", "earlier"):
+            wire.subscribe(node, topic)
+            wire.run()
+    for topic in ("earlier", "later"):
+        wire.subscribe(1, topic)
+        wire.run()
+        wire.publish(1, topic, b"m")
+        wire.run()
+        wire.crash(1)
+        report(wire, 1)
+        wire.recover(1)
+        wire.run()
+
+    wire.crash(3)
+    report(wire, 3)
+
+    flush = next(message for to, message in sent_by(wire, 0, Flush) if to == 2 and 3 in message.dead)
+    assert {name: held[1].counter >> 40 for name, held in flush.held.items()} == {"earlier": 0, "later": 1}
+    assert flush.dead == {1: 1, 3: 0}
 
 
 # Cuts.

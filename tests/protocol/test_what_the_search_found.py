@@ -9,11 +9,12 @@ from __future__ import annotations
 import pytest
 
 from ablations import (
+    graves_outlive_a_restart,
     nodes_go_up_among_strangers,
     superseded_incarnations_are_not_dead,
     welcomes_come_in_pairs_and_are_noted_whenever_they_come,
 )
-from crash_stories import at_work, is_subscription
+from crash_stories import at_work, crash_without_a_trace, is_subscription, members_of
 from vcubeps.protocol.broadcasts import Broadcasts
 from vcubeps.protocol.messages import Copy, Welcome
 from vcubeps.protocol.peer import Peer
@@ -232,3 +233,48 @@ def test_without_that_rule_a_ghost_blocks_the_topic_for_ever(monkeypatch: pytest
 
     assert set(wire.peers[3].members(T)) == {0, 3}
     assert at_work(wire)[3] == {"copies": 1, "broadcasts": 1}
+
+
+# Whom an incarnation held for dead, its successor does not.
+
+
+def who_was_cut_off_comes_back() -> Wire:
+    """3 is cut off and holds 0 and 1 for dead, which is over at once, as it is alone. They hold 3 for dead. 1 starts
+    again and reaches 3, and tells it so. 3 starts again, while what it and 0 send each other is slow, and asks 1, which
+    lets it in and names 0."""
+    wire = members_of([0, 1, 3])
+    for pair in ((0, 3), (3, 0), (1, 3), (3, 1)):
+        wire.hold(*pair)
+    for observer, node in ((3, 0), (3, 1), (0, 3), (1, 3)):
+        wire.suspect(observer, node, 0)
+    wire.run()
+    crash_without_a_trace(wire, 1)
+    wire.recover(1)
+    wire.suspect(1, 3, 0)
+    wire.run()
+    assert wire.peers[1].is_up
+    wire.release(1, 3)
+    wire.release(3, 1)
+    wire.run()
+    return wire
+
+
+def test_who_comes_back_deals_with_those_whom_it_held_for_dead() -> None:
+    """Otherwise it would be a member with 1, and miss what 0 publishes."""
+    wire = who_was_cut_off_comes_back()
+
+    assert not wire.peers[3].is_up
+
+    for pair in ((0, 3), (3, 0)):
+        wire.release(*pair)
+    wire.run()
+    assert all(peer.is_up for peer in wire.peers.values())
+    assert at_work(wire) == {}
+
+
+def test_with_what_its_predecessor_held_for_dead_it_would_come_up_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graves_outlive_a_restart(monkeypatch)
+
+    assert who_was_cut_off_comes_back().peers[3].is_up

@@ -40,7 +40,7 @@ class Admission:
     """
 
     __slots__ = (
-        "_asked_back", "_asked_with", "_awaited", "_crashes", "_founds", "_hellos", "_lists", "_local",
+        "_asked_back", "_asked_with", "_awaited", "_booting_too", "_crashes", "_founds", "_hellos", "_lists", "_local",
         "_may_found", "_met", "_owed", "_replay", "_reported", "_silent", "_waiting", "_welcomed",
     )  # fmt: skip
 
@@ -65,6 +65,8 @@ class Admission:
         """While booting: node → whom it deals with, by its latest Welcome. Equal ones are the same object."""
         self._asked_with: dict[int, tuple[int, bool]] = {}
         """While booting: node → digest in the last Hello to it, and whether that named whom it did not know."""
+        self._booting_too: set[int] = set()
+        """While booting: newcomers that have welcomed this one and were not up."""
         self._asked_back: Incarnations = {}
         """While booting: node → newest incarnation whose Hello was answered by a Hello."""
         self._hellos: dict[int, Card] = {}
@@ -172,6 +174,10 @@ class Admission:
             local.send(other, Fence(local.incarnation, ANY_INCARNATION, newest))
         self._crashes.try_final()
         local.emit(Up(local.incarnation, self._founds))
+        # Newcomers among them wait for somebody who is up.
+        for other in sorted(self._booting_too & local.living.keys()):
+            self._send_welcome(other, self._digest_for(other), {}, admit=False)
+        self._booting_too.clear()
         waiting, self._waiting = self._waiting, []
         for sender, message in waiting:
             self._replay(sender, message)
@@ -220,9 +226,12 @@ class Admission:
             return
         local.clock = max(local.clock, welcome.clock)
         if welcome.is_up:
+            self._booting_too.discard(sender)
             self._founds = False
             # Whom a node that is up does not deal with comes as a newcomer when it comes.
             self._awaited.clear()
+        elif welcome.card.identity:
+            self._booting_too.add(sender)
         self._meet(sender, welcome.card)
         self._met.clear()  # it has answered
         self._welcomed[sender] = origin
@@ -282,8 +291,8 @@ class Admission:
             self._silent.add(other)
             self._awaited.discard(other)
             self._met.append(other)
-        elif card.identity or card.address:
-            local.keep_card(other, card)
+        else:
+            local.renew_card(other, card)
 
     # -- others come ---------------------------------------------------------------------------
 
@@ -308,9 +317,9 @@ class Admission:
         self._on_newcomers({**hello.news, sender: card})
 
     def is_taken(self, node: int, card: Card) -> bool:
-        """Whether somebody else has the id `node`; without an identity nobody can tell."""
+        """Whether somebody else has the id `node`; those who were there from the start have the identity 0."""
         known = self._local.cards.get(node)
-        return known is not None and 0 != known.identity != card.identity != 0
+        return known is not None and known.identity != card.identity
 
     def _ask_back(self, other: int, incarnation: int) -> None:
         """Once: `other` may not have been there when this node asked first."""
@@ -320,7 +329,7 @@ class Admission:
 
     def on_taken(self, taken: Taken) -> None:
         local = self._local
-        if not local.up and taken.identity == local.card.identity:
+        if taken.identity == local.card.identity:
             local.emit(IdTaken())
 
     def _is_dealt_with(self, other: int, incarnation: int) -> bool:
@@ -387,6 +396,12 @@ class Admission:
                 answerable[asker] = digest, wanted
         return answerable
 
+    def _digest_for(self, destination: int) -> int:
+        """That of the living as `destination` has to see them."""
+        local = self._local
+        target = local.living[destination]
+        return local.digest ^ fingerprint(destination, target) ^ fingerprint(local.me, local.incarnation)
+
     def _send_welcome(
         self, destination: int, asked_with: int | None, wanted: Incarnations, admit: bool
     ) -> None:
@@ -394,7 +409,7 @@ class Admission:
         if destination not in local.living:
             return
         target = local.living[destination]
-        digest = local.digest ^ fingerprint(destination, target) ^ fingerprint(local.me, local.incarnation)
+        digest = self._digest_for(destination)
         living = None
         if digest != asked_with:
             living = {other: local.card_of(other) for other in local.living if other != destination}

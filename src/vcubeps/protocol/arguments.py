@@ -37,6 +37,8 @@ def check_company(node: int, nodes: Set[int], seeds: Set[int]) -> None:
 
 
 def check_card(incarnation: int, identity: int, address: bytes, is_newcomer: bool) -> None:
+    if identity and not is_newcomer and not incarnation:
+        raise UsageError("the nodes that start a cluster have the identity 0: leave it out, or give seeds")
     if not 0 <= incarnation <= MAX_INCARNATION:
         raise UsageError(
             f"incarnations lie in 0…{MAX_INCARNATION}, got {incarnation}: store the last one used, and add 1"

@@ -126,9 +126,10 @@ class Crashes:
                 held[topic.name] = of_the_dead
             if topic.phase is not Phase.LEAVING:
                 subscriptions[topic.name] = (topic.counter, topic.last_publication)
-        # Some that are held may have been replaced by newer incarnations: the flush says that those are no more, too.
-        dead = {source: incarnation_of(m.counter) for each in held.values() for source, m in each.items()}
-        merge_newest(dead, self._local.dead)
+        dead = dict(self._local.dead)
+        for of_the_dead in held.values():
+            # Some may have been replaced by newer incarnations: the flush says that those are no more, too.
+            merge_newest(dead, {source: incarnation_of(m.counter) for source, m in of_the_dead.items()})
         for other in self._local.living:
             self._send_flush(other, dead, held, subscriptions)
 

@@ -74,7 +74,7 @@ class LocalNode:
         self.changes = 0
         """How often an incarnation has been declared dead, replaced or forgotten."""
         self.cards: dict[int, Card] = {}
-        """Cards of nodes that have introduced themselves, or were introduced by others."""
+        """Cards of nodes that were there from the start, have introduced themselves, or were introduced by others."""
         self.dead: Incarnations = {}
         """Node → newest incarnation of it declared crashed, until that is over."""
         self.final: Incarnations = {}
@@ -156,6 +156,15 @@ class LocalNode:
         else:
             self.cards.pop(node, None)
 
+    def renew_card(self, node: int, card: Card) -> None:
+        """`node`, which this one deals with already, has introduced itself, or somebody else has."""
+        if not card.identity and not card.address:
+            return
+        address = self.card_of(node).address
+        self.cards[node] = card
+        if card.address != address:
+            self.emit(Arrived(node, card.incarnation, card.address))
+
     def card_of(self, node: int) -> Card:
         """What is known of `node`, to introduce it to others."""
         card = self.cards.get(node)
@@ -213,9 +222,8 @@ class LocalNode:
             self._forgotten = max(self._forgotten, self._graves.pop(oldest))
 
     def inherit(self, older: LocalNode) -> None:
-        """Take over what an older incarnation of this node knew of others that outlives it."""
-        self._graves = {x: newest for x, newest in older._graves.items() if x not in self.known}
-        self._forgotten = older._forgotten
+        """Take over what an older incarnation of this node knew of others that outlives it: how to reach them. Whom it
+        held for dead does not: it may have been wrong, and others may go on with them."""
         self.cards = {x: card for x, card in older.cards.items() if x in self.known}
 
     def _strike(self, node: int) -> None:

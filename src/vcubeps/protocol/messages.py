@@ -188,7 +188,7 @@ class Welcome(Message, frozen=True, array_like=True, gc=False, tag="WELCOME"):
 
     card: Card
     dead: Incarnations
-    """Crashes that are not over."""
+    """Crashes that are not over, and those of nodes that the newcomer asked about."""
     digest: int
     """Of the nodes that the sender believes alive, itself included and the receiver not."""
     living: dict[int, Card] | None

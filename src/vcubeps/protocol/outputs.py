@@ -128,7 +128,8 @@ class Up(Output, frozen=True, gc=False):
 
 
 class IdTaken(Output, frozen=True, gc=False):
-    """Another node has this node's id. The peer is of no use any more: make one with another id."""
+    """Another node has this node's id, or no incarnation of it is left. The peer is of no use any more: make one with
+    another id."""
 
 
 class RestartReason(enum.StrEnum):

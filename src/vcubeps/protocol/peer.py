@@ -42,7 +42,7 @@ from vcubeps.protocol.messages import (
     Taken,
     Welcome,
 )
-from vcubeps.protocol.outputs import Output, Restarted, RestartReason
+from vcubeps.protocol.outputs import Arrived, IdTaken, Output, Restarted, RestartReason
 from vcubeps.protocol.topic import Phase
 from vcubeps.protocol.validation import check_message
 from vcubeps.protocol.voters import Voters
@@ -79,6 +79,7 @@ class Peer:
         seeds: Iterable[int] = (),
         identity: int = 0,
         address: bytes = b"",
+        addresses: Mapping[int, bytes] = MappingProxyType({}),
         batch_items_max: int = MAX_BATCH_ITEMS,
         listed_max: int = RECIPIENTS_LISTED,
         voters: Iterable[int] | None = None,
@@ -91,7 +92,7 @@ class Peer:
         and its first incarnation once, at random, and stores them; each later start has a greater incarnation, and goes
         through seeds, or names as `nodes` those it has met. The identity, not 0, tells newcomers apart that have drawn
         the same id; the incarnation is drawn from many (0…2^21, say) lest the newcomer get what was meant for a node
-        that had the id before. `address` is told to all.
+        that had the id before. `address` is told to all; `addresses` are those of `nodes`, for newcomers that ask.
 
         `batch_items_max` is how many publications may leave as one batch; 1 is the paper's protocol. `listed_max` is
         how many recipients a copy of a publication lists although its receiver may know them.
@@ -111,8 +112,10 @@ class Peer:
         self._voters = Voters(voting) if voting is not None else None
         self._has_been_up = not self._seeds and not incarnation
         known = dict.fromkeys(sorted(self._nodes - {node}), 0) if self._has_been_up else {}
-        card = Card(incarnation, identity, address)
-        self._create(LocalNode(node, card, known, self._has_been_up, self._voters))
+        card = Card(incarnation, identity, address or addresses.get(node, b""))
+        local = LocalNode(node, card, known, self._has_been_up, self._voters)
+        local.cards = {other: Card(0, 0, addresses.get(other, b"")) for other in known}
+        self._create(local)
         if not self._has_been_up:
             self._boot()  # its outputs wait for `start`
 
@@ -367,14 +370,20 @@ class Peer:
     def _start_again(self, end: StartAgain) -> None:
         """What this incarnation was is void; go on as a newer one."""
         old = self._local
+        incarnation = max(old.incarnation, end.ended) + 1
+        if incarnation > MAX_INCARNATION:
+            old.emit(IdTaken())
+            return
         self._has_been_up |= old.up
         topics = tuple(name for name, worker in self._broadcasts.workers.items() if worker.wanted)
-        card = replace(old.card, incarnation=max(old.incarnation, end.ended) + 1)
+        card = replace(old.card, incarnation=incarnation)
         local = LocalNode(old.me, card, old.known, False, old.voters, old.isolated)
         local.inherit(old)
         self._create(local)
         local.outputs = old.outputs
-        local.emit(Restarted(card.incarnation, topics, end.reason))
+        local.emit(Restarted(incarnation, topics, end.reason))
+        for other in old.dead:
+            local.emit(Arrived(other, local.known[other], local.card_of(other).address))
         # Two who were apart for so long that each has forgotten the other meet by a Fence.
         self._boot(end.told_by)
 

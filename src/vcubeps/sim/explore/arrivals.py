@@ -47,6 +47,8 @@ class Arrivals:
         """Node → identity of whoever has come under this id last; founders have none."""
         self._used: set[tuple[int, int]] = set()
         """(node, incarnation) that has been there."""
+        self._looking: set[int] = set()
+        """Nodes that look around from time to time."""
         self._count = 0
 
     def founder(self, node: int) -> PeerLike:
@@ -95,13 +97,14 @@ class Arrivals:
     def went_up(self, node: int, founded: bool) -> None:
         self._been_up.add(node)
         if founded:
-            self._look_around_later(node, self._lives.peers[node], ATTEMPTS_MAX)
+            self.lost_sight(node)
 
-    def healed(self) -> None:
-        """The network is whole again. Whoever could have brought together those who came on either side may be gone."""
-        if self._identity:
-            for node, peer in self._lives.peers.items():
-                self._look_around_later(node, peer, ATTEMPTS_MAX)
+    def lost_sight(self, node: int) -> None:
+        """`node` holds another for crashed. Whoever could have brought it together with those who come to the other may
+        be gone, too."""
+        if self._identity and node not in self._looking:
+            self._looking.add(node)
+            self._look_around_later(node, self._lives.peers[node], ATTEMPTS_MAX)
 
     def _look_around_later(self, node: int, peer: PeerLike, attempts: int) -> None:
         self._after(PATIENCE, lambda: self._look_around(node, peer, attempts))
@@ -110,9 +113,11 @@ class Arrivals:
         """As long as there are newcomers whom a node does not know, it is told of one of them. Founders know each
         other, and have to find each other without help."""
         others = [x for x in self._lives.peers if x not in {node, *peer.present} and x in self._identity]
-        if self._lives.peers.get(node) is not peer or not peer.is_up or not others or not attempts:
+        if self._lives.peers.get(node) is not peer or not others or not attempts:
+            self._looking.discard(node)
             return
-        self._ask(node, others[attempts % len(others)])
+        if peer.is_up:
+            self._ask(node, others[attempts % len(others)])
         self._look_around_later(node, peer, attempts - 1)
 
     def _some_who_are_up(self, node: int) -> tuple[int, ...]:

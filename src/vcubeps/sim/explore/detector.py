@@ -1,6 +1,7 @@
 """The failure detectors of the simulated world: who is told of whose crash, and when.
 
-Every crash is reported to every node that lives, after a time of its own; a node that starts is told who is down. Who
+Every crash is reported, after a time of its own, to every node that lives and deals with the one that crashed; a node
+that starts is told who is down. Who
 cannot reach a node because of a cut takes it for crashed. Where nodes greet, as real ones do, a node that is back is
 reported by its greeting and not otherwise, and only to a node that is up.
 """

@@ -414,7 +414,6 @@ class World:
     def _heal(self, cut: int) -> None:
         if self._links.cuts == cut:  # not replaced by a later one
             self.reroute(frozenset())
-            self._arrivals.healed()
 
     def reroute(self, pairs: frozenset[tuple[int, int]]) -> None:
         """From now on these pairs cannot reach each other; what has waited for others leaves."""
@@ -428,6 +427,7 @@ class World:
             self.feed(
                 observer, f"suspect {node} (incarnation {incarnation})", peer.suspect, node, incarnation
             )
+            self._arrivals.lost_sight(observer)
 
     def isolate(self, node: int, isolated: bool) -> None:
         """`node` finds out that it is in contact with no quorum, or with one again."""
