@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,8 @@ from msgspec.structs import replace
 
 from vcubeps.cube import cluster
 from vcubeps.protocol.admission import Admission
+from vcubeps.protocol.aftermath import Aftermath
+from vcubeps.protocol.boot import Boot
 from vcubeps.protocol.broadcasts import Broadcasts
 from vcubeps.protocol.causality import Ordered, Past
 from vcubeps.protocol.crashes import Crashes
@@ -795,14 +797,14 @@ def _answer_only(patch: Patch, while_up: bool) -> None:
     Search(only("islands joins crash recover cut", 2, 4, 10), checkers("completeness views"), 4130, 4000),
 )
 def nodes_that_came_up_alone_go_on(patch: Patch) -> None:
-    send_welcome = Admission._send_welcome
+    send_welcome = Admission.send_welcome
 
     def never_admit(
         self: Admission, destination: int, asked_with: int | None, wanted: Incarnations, admit: bool
     ) -> None:
         send_welcome(self, destination, asked_with, wanted, admit=False)
 
-    patch.setattr(Admission, "_send_welcome", never_admit)
+    patch.setattr(Admission, "send_welcome", never_admit)
 
 
 @ablation(
@@ -811,11 +813,11 @@ def nodes_that_came_up_alone_go_on(patch: Patch) -> None:
     Search(only("islands permuted joins crash recover cut", 2, 4, 10), checkers("views"), 2651, 381),
 )
 def welcomes_come_in_pairs_and_are_noted_whenever_they_come(patch: Patch) -> None:
-    on_welcome, send_welcome = Admission._on_welcome_while_up, Admission._send_welcome
+    on_welcome, send_welcome = Admission.on_welcome, Admission.send_welcome
 
     def note(self: Admission, sender: int, welcome: Welcome) -> None:
         on_welcome(self, sender, welcome)
-        self._welcomed[sender] = max(welcome.origin, self._welcomed.get(sender, -1))
+        self.came_up_with[sender] = max(welcome.origin, self.came_up_with.get(sender, -1))
 
     def pair(
         self: Admission, destination: int, asked_with: int | None, wanted: Incarnations, admit: bool
@@ -824,8 +826,8 @@ def welcomes_come_in_pairs_and_are_noted_whenever_they_come(patch: Patch) -> Non
         if admit:
             send_welcome(self, destination, asked_with, wanted, admit=False)
 
-    patch.setattr(Admission, "_on_welcome_while_up", note)
-    patch.setattr(Admission, "_send_welcome", pair)
+    patch.setattr(Admission, "on_welcome", note)
+    patch.setattr(Admission, "send_welcome", pair)
 
 
 @ablation(
@@ -884,10 +886,10 @@ def nodes_go_up_among_strangers(patch: Patch) -> None:
         def get(self, node: int, otherwise: Any = None) -> int:
             return MAX_INCARNATION
 
-    def reported(self: Admission, sender: int, dealt_with: Incarnations) -> None:
+    def reported(self: Boot, sender: int, dealt_with: Incarnations) -> None:
         self._reported[sender] = Everybody()
 
-    patch.setattr(Admission, "_note_reported", reported)
+    patch.setattr(Boot, "_note_reported", reported)
 
 
 # 11: the flush cut
@@ -1081,14 +1083,14 @@ JOINS_AND_COMEBACKS = only("joins unordered heavy-tail reactive crash relay-cras
     Search(JOINS_AND_COMEBACKS, checkers("causal"), 173, 5662, first=40),
 )
 def collectors_do_not_wait(patch: Patch) -> None:
-    try_over = Crashes._try_over
+    try_over = Aftermath._try_over
 
-    def at_once(self: Crashes) -> None:
+    def at_once(self: Aftermath) -> None:
         for other in self._local.living:
             merge_newest(self._final_at.setdefault(other, {}), self._candidates())
         try_over(self)
 
-    patch.setattr(Crashes, "_try_over", at_once)
+    patch.setattr(Aftermath, "_try_over", at_once)
 
 
 @ablation(
@@ -1124,9 +1126,9 @@ def flushes_about_what_was_forgotten_are_not_answered(patch: Patch) -> None:
 
 @ablation("12: a collector that came later does not take for over what it has not heard of")
 def collectors_take_what_they_do_not_know_for_over(patch: Patch) -> None:
-    on_final = Crashes.on_final
+    on_final = Aftermath.on_final
 
-    def sure(self: Crashes, sender: int, final: Final) -> None:
+    def sure(self: Aftermath, sender: int, final: Final) -> None:
         local = self._local
         unknown = {x: n for x, n in final.dead.items() if x not in self.not_over and x not in local.dead}
         if unknown:
@@ -1134,14 +1136,14 @@ def collectors_take_what_they_do_not_know_for_over(patch: Patch) -> None:
             final = replace(final, dead={x: n for x, n in final.dead.items() if x not in unknown})
         on_final(self, sender, final)
 
-    patch.setattr(Crashes, "on_final", sure)
+    patch.setattr(Aftermath, "on_final", sure)
 
 
 @ablation("12: a collector asks those who have not said that a crash is final")
 def collectors_do_not_ask(patch: Patch) -> None:
-    try_over = Crashes._try_over
+    try_over = Aftermath._try_over
 
-    def silent(self: Crashes) -> None:
+    def silent(self: Aftermath) -> None:
         before = len(self._local.outputs)
         try_over(self)
         caused = self._local.outputs[before:]
@@ -1151,19 +1153,16 @@ def collectors_do_not_ask(patch: Patch) -> None:
             if not (isinstance(output, Send) and isinstance(output.message, IsFinal))
         ]
 
-    patch.setattr(Crashes, "_try_over", silent)
+    patch.setattr(Aftermath, "_try_over", silent)
 
 
 @ablation("12: who has told a collector that a crash is final tells it again after a further crash")
 def reports_are_not_repeated(patch: Patch) -> None:
-    declare_dead = Crashes.declare_dead
+    def told_once(self: Aftermath, victims: Iterable[int]) -> None:
+        for victim in victims:
+            self.drop(victim)
 
-    def told_once(self: Crashes, crashes: Mapping[int, int]) -> None:
-        told = {other: said for other, said in self._told.items() if other not in crashes}
-        declare_dead(self, crashes)
-        self._told.update(told)
-
-    patch.setattr(Crashes, "declare_dead", told_once)
+    patch.setattr(Aftermath, "crashed", told_once)
 
 
 @ablation("10: an acknowledgement goes to the incarnation that sent the copy")
@@ -1181,22 +1180,22 @@ def skipped_incarnations_are_not_answered_for(patch: Patch) -> None:
     has_done_with = Crashes._has_done_with
 
     def with_all_before(self: Crashes, node: int, incarnation: int) -> bool:
-        return has_done_with(self, node, incarnation) and node not in self.not_over
+        return has_done_with(self, node, incarnation) and node not in self._aftermath.not_over
 
     patch.setattr(Crashes, "_has_done_with", with_all_before)
 
 
 @ablation("12: that a crash is over holds for all incarnations before it too")
 def only_the_incarnation_that_is_named_is_over(patch: Patch) -> None:
-    on_over = Crashes.on_over
+    on_over = Aftermath.on_over
 
-    def as_known(self: Crashes, over: Over) -> None:
+    def as_known(self: Aftermath, over: Over) -> None:
         ended = self._local.ended_finally
         known = {x: newest for x, newest in over.dead.items() if newest <= ended(x) or x == self._local.me}
         self._forget_reports(over.dead)
         on_over(self, replace(over, dead=known))
 
-    patch.setattr(Crashes, "on_over", as_known)
+    patch.setattr(Aftermath, "on_over", as_known)
 
 
 @ablation("12: what is forgotten of an incarnation is not forgotten of the next one")
@@ -1259,14 +1258,14 @@ def merged_knowledge_is_not_corrected(patch: Patch) -> None:
 
 @ablation("13: a Welcome tells who of those asked about is no more")
 def welcomes_do_not_tell_who_is_no_more(patch: Patch) -> None:
-    send_welcome = Admission._send_welcome
+    send_welcome = Admission.send_welcome
 
     def silent(
         self: Admission, destination: int, asked_with: int | None, wanted: Incarnations, admit: bool
     ) -> None:
         send_welcome(self, destination, asked_with, {}, admit)
 
-    patch.setattr(Admission, "_send_welcome", silent)
+    patch.setattr(Admission, "send_welcome", silent)
 
 
 @ablation(
@@ -1285,42 +1284,36 @@ def welcomes_do_not_tell_who_is_no_more(patch: Patch) -> None:
     ),
 )
 def the_last_welcome_counts(patch: Patch) -> None:
-    def replace_it(self: Admission, sender: int, dealt_with: Incarnations) -> None:
+    def replace_it(self: Boot, sender: int, dealt_with: Incarnations) -> None:
         self._reported[sender] = dealt_with
 
-    patch.setattr(Admission, "_note_reported", replace_it)
+    patch.setattr(Boot, "_note_reported", replace_it)
 
 
 @ablation("13: a newcomer goes up only when somebody who is up has let it in")
 def newcomers_go_up_alone(patch: Patch) -> None:
-    boot = Admission.boot
+    start = Boot.start
 
-    def alone(self: Admission, expected: Any, seeds: Any, may_found: bool) -> None:
-        boot(self, expected, seeds, may_found=True)
+    def alone(self: Boot, expected: Any, seeds: Any, may_found: bool) -> None:
+        start(self, expected, seeds, may_found=True)
 
-    patch.setattr(Admission, "boot", alone)
+    patch.setattr(Boot, "start", alone)
 
 
 @ablation("13: a node that is up greets those whom it does not know, and finds out that they came up apart")
 def nodes_that_are_up_do_not_greet(patch: Patch) -> None:
-    greet = Admission.greet
-
-    def while_booting(self: Admission, node: int) -> None:
-        if not self._local.up:
-            greet(self, node)
-
-    patch.setattr(Admission, "greet", while_booting)
+    patch.setattr(Admission, "greet", lambda self, node: None)
 
 
 @ablation("13: who goes up tells newcomers that boot with it")
 def nobody_tells_that_it_is_up(patch: Patch) -> None:
-    go_up = Admission._go_up
+    go_up = Boot._go_up
 
-    def silently(self: Admission) -> None:
+    def silently(self: Boot) -> None:
         self._booting_too.clear()
         go_up(self)
 
-    patch.setattr(Admission, "_go_up", silently)
+    patch.setattr(Boot, "_go_up", silently)
 
 
 @ablation("13: who comes with a taken id is told so, whatever its incarnation")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from crash_stories import T, is_publication, members_of
+from vcubeps.protocol.boot import Boot
 from vcubeps.protocol.crashes import Crashes
 from vcubeps.protocol.left_topics import Remains
 from vcubeps.protocol.limits import MAX_GRAVES, MAX_LEFT_TOPICS
@@ -97,7 +98,7 @@ def break_counter(peer: Any) -> None:
 
 
 def break_booting(peer: Any) -> None:
-    peer._admission._asked_with[1] = 0, False
+    peer._boot = booting(peer)
 
 
 def break_newcomers(peer: Any) -> None:
@@ -105,14 +106,24 @@ def break_newcomers(peer: Any) -> None:
     peer._admission._hellos[1] = Card(1)
 
 
+def booting(peer: Any) -> Boot:
+    return Boot(peer._local, peer._crashes, peer._admission, lambda kept: None)
+
+
 def break_silence(peer: Any) -> None:
     peer._local.up = False
+    peer._boot = booting(peer)
+    peer._boot._silent.clear()
 
 
 def break_patience(peer: Any) -> None:
     peer._local.up = False
-    peer._admission._silent = set(peer._local.living)
-    peer._admission._awaited.add(1)
+    peer._boot = booting(peer)
+    peer._boot._awaited.add(1)
+
+
+def break_reports(peer: Any) -> None:
+    peer._aftermath._told[3] = {1: 0}
 
 
 def break_flushes(peer: Any) -> None:
@@ -226,10 +237,11 @@ def break_leave(peer: Any) -> None:
         (break_digest_of_the_living, "the digest is not that of the living"),
         (break_self, "counts itself among the others"),
         (break_counter, "counters ran over"),
-        (break_booting, "keeps what only a node that boots needs"),
+        (break_booting, "boots although it is up"),
         (break_newcomers, "lets others in before it is let in itself"),
         (break_silence, "are silent instead of {0, 1}"),
         (break_patience, "awaits nodes that are known"),
+        (break_reports, "keeps reports of {3}, who do not live"),
         (break_flushes, "keeps flushes of {3}, who do not live"),
         (break_kept_flushes, "keeps an empty set of flushes"),
         (break_waiting, "waits for {0} instead of {0, 1}"),

@@ -50,7 +50,7 @@ def topic_of(wire: Wire, node: int) -> Topic:
 
 def remembered(wire: Wire, node: int, victim: int) -> list[str]:
     """Where `node` still keeps something of `victim`."""
-    local, topic, crashes = wire.peers[node]._local, topic_of(wire, node), wire.peers[node]._crashes
+    local, topic, aftermath = wire.peers[node]._local, topic_of(wire, node), wire.peers[node]._aftermath
     heard = {other for other, _ in topic.view.heard}
     kept = {
         "known": local.known,
@@ -65,10 +65,10 @@ def remembered(wire: Wire, node: int, victim: int) -> list[str]:
         "barrier": topic.past.barrier,
         "doubtful": topic.past.doubtful,
         "delivered": topic.past.delivered,
-        "not over": crashes.not_over,
-        "inquired": {x for inquired in crashes._inquired.values() for x in inquired},
-        "told": {x for told in crashes._told.values() for x in told},
-        "final elsewhere": {x for final in crashes._final_at.values() for x in final},
+        "not over": aftermath.not_over,
+        "inquired": {x for inquired in aftermath._inquired.values() for x in inquired},
+        "told": {x for told in aftermath._told.values() for x in told},
+        "final elsewhere": {x for final in aftermath._final_at.values() for x in final},
     }
     return [name for name, entries in kept.items() if victim in entries]
 
@@ -201,7 +201,7 @@ def test_a_new_incarnation_may_come_before_the_crash_of_the_old_one_is_over() ->
     wire.run()
 
     assert was_up
-    assert all(peer._crashes.not_over == {} for peer in wire.peers.values())
+    assert all(peer._aftermath.not_over == {} for peer in wire.peers.values())
     assert all(wire.peers[node].present[3] == 1 for node in (0, 1, 2))
 
 
@@ -217,14 +217,14 @@ def collector_dies_before_it_has_reached(missed: int, comes_back: bool) -> Wire:
     if comes_back:
         wire.recover(3)
         wire.run()
-    assert wire.peers[missed]._crashes.not_over == {3: 0}
+    assert wire.peers[missed]._aftermath.not_over == {3: 0}
     crash_without_a_trace(wire, 0)
     report(wire, 0)
     return wire
 
 
 def all_is_over(wire: Wire) -> bool:
-    return all(not peer._crashes.not_over and not peer._local.dead for peer in wire.peers.values())
+    return all(not peer._aftermath.not_over and not peer._local.dead for peer in wire.peers.values())
 
 
 @pytest.mark.parametrize("missed", [1, 2])
@@ -310,8 +310,8 @@ def collector_for_a_while_dies_before_it_has_reached(missed: int) -> Wire:
     for sender in (2, 0):
         wire.release(sender, 1)
         wire.run()
-    assert wire.peers[missed]._crashes.not_over == {4: 0}
-    assert wire.peers[1]._crashes.not_over == {}
+    assert wire.peers[missed]._aftermath.not_over == {4: 0}
+    assert wire.peers[1]._aftermath.not_over == {}
     crash_without_a_trace(wire, 0)
     report(wire, 0)
     return wire
@@ -349,7 +349,7 @@ def one_who_comes_back_is_told_of_an_incarnation_that_all_others_have_outlived()
     for other in (0, 1, 2):
         wire.release(other, 3)
     wire.run()
-    assert wire.peers[3]._crashes.not_over == {4: 0}
+    assert wire.peers[3]._aftermath.not_over == {4: 0}
     wire.receive(0, 2, Final(0, 0, {4: 7}))
     wire.run()
     wire.release(3, 0)
@@ -392,7 +392,7 @@ def an_incarnation_is_skipped_where_the_crash_before_it_is_not_over() -> Wire:
         wire.release(survivor, 1)
         wire.run()
     assert wire.peers[1].present[5] == 11
-    assert wire.peers[1]._crashes.not_over[5] == 9
+    assert wire.peers[1]._aftermath.not_over[5] == 9
     wire.release(5, 0)
     wire.run()
     wire.release(1, 0)
@@ -465,10 +465,10 @@ def crash_is_over_after_a_later_cut() -> Wire:
     crash_without_a_trace(wire, 4, 5)
     report(wire, 4, 5)
     assert wire.delivered[1] == [(3, b"w"), (5, b"r")]
-    assert wire.peers[2]._crashes.not_over[3] == 0
+    assert wire.peers[2]._aftermath.not_over[3] == 0
     wire.release(1, 2)
     wire.run()
-    assert 3 not in wire.peers[2]._crashes.not_over
+    assert 3 not in wire.peers[2]._aftermath.not_over
     wire.publish(1, T, b"look again")
     wire.run()
     wire.release(3, 2)

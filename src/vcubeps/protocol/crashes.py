@@ -1,29 +1,23 @@
-"""Nodes that crash: what the survivors tell each other, and when a crash is final, and over.
+"""Nodes that crash: what the survivors tell each other, and when a crash is final.
 
 Whoever learns of a crash repairs its broadcasts and *flushes*: it sends every living node what
 it holds of the dead and where it stands itself. When the flushes of all living nodes cover all
 crashes known here, nothing of the dead can turn up any more and the crashes are *final*: the
 dead leave the views, and a dependency on a message that nobody holds counts as met.
-
-A crash is *over* when it is final at every living node and nothing of the dead waits for its turn there: then
-nobody needs what is kept of the dead. The living node with the smallest id, the *collector*, is told of crashes that
-are final, asks those who say nothing, and tells all when everybody has got there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from vcubeps.protocol.aftermath import Aftermath
 from vcubeps.protocol.broadcasts import Broadcasts
 from vcubeps.protocol.local import LocalNode, StartAgain, merge_newest
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
     Fence,
-    Final,
     Flush,
     Incarnations,
-    IsFinal,
-    Over,
     Publication,
     incarnation_of,
 )
@@ -35,23 +29,24 @@ class Crashes:
     """The crashes that one node knows of, and how far the survivors agree on them.
 
     Invariants, while this node is up: `_waiting_for` are the living nodes whose flushes do not cover all that is
-    fresh; it is empty if nothing is fresh. `is_report_due` if this node has something to tell that it may tell soon.
+    fresh; it is empty if nothing is fresh.
     """
 
     __slots__ = (
-        "_ahead", "_asked_by", "_broadcasts", "_expected", "_final_at", "_flushed", "_inquired",
-        "_last_publications", "_local", "_on_final", "_sequence", "_told", "_waiting_for", "is_report_due",
-        "not_over",
+        "_aftermath", "_ahead", "_broadcasts", "_expected", "_flushed", "_last_publications", "_local", "_on_final",
+        "_sequence", "_waiting_for",
     )  # fmt: skip
 
     def __init__(
         self,
         local: LocalNode,
         broadcasts: Broadcasts,
+        aftermath: Aftermath,
         on_final: Callable[[], None],
     ) -> None:
         self._local = local
         self._broadcasts = broadcasts
+        self._aftermath = aftermath
         self._on_final = on_final
         self._flushed: dict[int, Incarnations] = {}
         """Node → the crashes that its flushes covered, as far as they are not final."""
@@ -64,21 +59,9 @@ class Crashes:
         """Living node → number of the next flush to handle from it."""
         self._ahead: dict[int, dict[int, Flush]] = {}
         """Living node → its flushes that overtook an earlier one, by number."""
-        self.not_over: Incarnations = {}
-        """Crashes that are final here and not known to be over."""
-        self._final_at: dict[int, Incarnations] = {}
-        """Living node → crashes, not known to be over, that are final there, by its own word or because it came later.
-        Kept by whoever is told, collector or not: nobody says it twice unless asked."""
-        self._inquired: dict[int, Incarnations] = {}
-        """At the collector: living node → crashes that it has been asked about."""
-        self._asked_by: dict[int, Incarnations] = {}
-        """Living node → crashes that it has asked this one about, until that is answered."""
-        self._told: dict[int, Incarnations] = {}
-        """Living node → crashes, not over yet, of which this one has told it, since the last crash, that they are final
-        here. Whoever dies may have told some that it is over and others not; those say it again."""
-        self.is_report_due = False
 
-    def __len__(self) -> int:
+    @property
+    def unfinished(self) -> int:
         """Flushes that wait for an earlier one."""
         return sum(map(len, self._ahead.values()))
 
@@ -110,7 +93,7 @@ class Crashes:
         local.declare_dead(crashes)
         for victim in crashes:
             self._drop(victim)
-        self._told.clear()
+        self._aftermath.crashed(crashes)
         for other in local.living:
             if other not in self._waiting_for and not self._covers(other, crashes):
                 self._waiting_for.add(other)
@@ -142,7 +125,7 @@ class Crashes:
     def _has_done_with(self, node: int, incarnation: int) -> bool:
         """Whether this node has not flushed that `incarnation` has crashed, and never will: it is over here, or has
         never been dealt with, because the next one came first."""
-        return node not in self._local.dead and self.not_over.get(node, -1) < incarnation
+        return node not in self._local.dead and self._aftermath.not_over.get(node, -1) < incarnation
 
     def _send_flush(
         self,
@@ -222,13 +205,10 @@ class Crashes:
             if sender in self._waiting_for and self._covers(sender, self._local.fresh):
                 self._waiting_for.discard(sender)
 
-    def let_in(self, newcomer: int) -> None:
-        """A new incarnation of `newcomer` has flushed nothing yet; it needs nothing of what is final by now."""
+    def begin_with(self, newcomer: int) -> None:
+        """A new incarnation of `newcomer` has flushed nothing yet."""
         self._drop(newcomer)
-        candidates = self._candidates()
-        if candidates:
-            self._final_at[newcomer] = candidates
-            self.is_report_due = True
+        self._aftermath.begin_with(newcomer)
 
     def give_up_copies(self) -> None:
         """This node may have passed something on to an incarnation that it had not let in, and that is no more."""
@@ -236,10 +216,7 @@ class Crashes:
 
     def _drop(self, node: int) -> None:
         """What was kept of an incarnation of `node` that is no more."""
-        for kept in (
-            self._ahead, self._asked_by, self._expected, self._final_at, self._flushed, self._inquired, self._sequence,
-            self._told,
-        ):  # fmt: skip
+        for kept in (self._ahead, self._expected, self._flushed, self._sequence):
             kept.pop(node, None)
         self._waiting_for.discard(node)
 
@@ -258,10 +235,7 @@ class Crashes:
     def check(self) -> None:
         """As `LocalNode.check`."""
         local = self._local
-        for kept in (
-            self._ahead, self._asked_by, self._expected, self._final_at, self._flushed, self._inquired, self._sequence,
-            self._told,
-        ):  # fmt: skip
+        for kept in (self._ahead, self._expected, self._flushed, self._sequence):
             strangers = kept.keys() - local.living.keys()
             assert not strangers, f"keeps flushes of {strangers}, who do not live"
         assert all(self._ahead.values()), "keeps an empty set of flushes"
@@ -281,8 +255,7 @@ class Crashes:
             raise StartAgain(RestartReason.NO_QUORUM)
         local.settle()
         self._flushed.clear()
-        merge_newest(self.not_over, local.final)
-        self.is_report_due = True
+        self._aftermath.final(local.final)
         topics = [topic for topic in self._broadcasts.topics() if topic.phase is not Phase.LEAVING]
         for topic in topics:
             for other, last in self._last_publications.items():
@@ -295,108 +268,3 @@ class Crashes:
                 self._broadcasts.deliver_all(topic)
         self._broadcasts.resume()
         self._on_final()
-
-    # -- when it is over -----------------------------------------------------------------------
-
-    def try_report(self) -> None:
-        """Say which crashes are final here, once nothing of the dead is held back any more."""
-        local = self._local
-        if not local.up or not local.is_settled():
-            return
-        subject = dict(self.not_over)
-        for dead in self._asked_by.values():
-            merge_newest(subject, dead)
-        if any(topic.holds_back_of(subject) for topic in self._broadcasts.topics()):
-            return
-        self.is_report_due = False
-        asked_by, self._asked_by = self._asked_by, {}
-        collector = min(local.living, default=local.me)
-        if collector < local.me:
-            self._inquired.clear()
-            merge_newest(asked_by.setdefault(collector, {}), self.not_over)
-        for asker, dead in asked_by.items():
-            self._report(asker, dead)
-        if collector >= local.me:
-            self._try_over()
-
-    def _report(self, destination: int, dead: Incarnations) -> None:
-        """Unless it has been told already."""
-        told = self._told.setdefault(destination, {})
-        news = {x: newest for x, newest in dead.items() if told.get(x, -1) < newest}
-        if news:
-            merge_newest(told, news)
-            self._local.send(
-                destination, Final(self._local.incarnation, self._local.living[destination], news)
-            )
-
-    def on_is_final(self, sender: int, question: IsFinal) -> None:
-        merge_newest(self._asked_by.setdefault(sender, {}), question.dead)
-        told = self._told.get(sender, {})
-        for victim in question.dead:
-            told.pop(victim, None)  # whoever asks does not know it, or not any more
-        self.is_report_due = True
-
-    def on_final(self, sender: int, final: Final) -> None:
-        merge_newest(self._final_at.setdefault(sender, {}), final.dead)
-        self.is_report_due = True
-
-    def _candidates(self) -> Incarnations:
-        """Crashes that may be over, as far as this node knows."""
-        candidates = dict(self.not_over)
-        for final in self._final_at.values():
-            merge_newest(candidates, final)
-        return candidates
-
-    def _try_over(self) -> None:
-        """This node, the collector, has no objection: ask those who have not said so, if there are any."""
-        local = self._local
-        over = self._candidates()
-        for other, incarnation in local.living.items():
-            final = self._final_at.get(other, {})
-            missing = {x: newest for x, newest in over.items() if final.get(x, -1) < newest}
-            if not missing:
-                continue
-            inquired = self._inquired.setdefault(other, {})
-            if any(inquired.get(x, -1) < newest for x, newest in missing.items()):
-                merge_newest(inquired, missing)
-                local.send(other, IsFinal(local.incarnation, incarnation, missing))
-            over = {x: newest for x, newest in over.items() if x not in missing}
-        if over:
-            for other, incarnation in local.living.items():
-                local.send(other, Over(local.incarnation, incarnation, over))
-            self._forget(over)
-
-    def on_over(self, over: Over) -> None:
-        local = self._local
-        # What is said of it is void in any case; what is kept of it, only if this node has done with it too.
-        self._forget_reports(over.dead)
-        self._forget(
-            {
-                x: newest
-                for x, newest in over.dead.items()
-                if newest <= local.ended_finally(x)
-                or (
-                    newest < local.incarnation
-                    if x == local.me
-                    else x not in local.living.keys() | local.fresh
-                )
-            }
-        )
-
-    def _forget(self, over: Incarnations) -> None:
-        self._forget_reports(over)
-        for victim, newest in over.items():
-            if self.not_over.get(victim, newest + 1) <= newest:
-                del self.not_over[victim]
-        self._broadcasts.forget(over)
-        self._local.forget(over)
-
-    def _forget_reports(self, over: Incarnations) -> None:
-        """What nodes have said, asked or been told of these crashes."""
-        for each in (self._final_at, self._inquired, self._told):
-            for other, kept in list(each.items()):
-                for victim, newest in over.items():
-                    if kept.get(victim, newest + 1) <= newest:
-                        del kept[victim]
-                if not kept:
-                    del each[other]

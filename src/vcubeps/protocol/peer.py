@@ -4,8 +4,9 @@ Theory of operation. The application subscribes, publishes and unsubscribes; eac
 *broadcast* that walks a spanning tree rooted here and is acknowledged back up the same tree
 (`dissemination`, `broadcasts`). A topic that this node is in has a *view* of its members
 (`membership`) and delivers publications in causal order (`causality`, `topic`). Crashes are
-reported by the shell, spread among the survivors and become final (`crashes`); a crashed node
-comes back as a new incarnation (`admission`).
+reported by the shell, spread among the survivors, become final (`crashes`) and are over
+(`aftermath`). A node that comes, or comes back as a new incarnation, asks to be let in (`boot`),
+and those who are up let it in (`admission`).
 
 What a driver owes a peer, and what it may do, is at the head of the package.
 """
@@ -18,7 +19,9 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from vcubeps.protocol.admission import Admission
+from vcubeps.protocol.aftermath import Aftermath
 from vcubeps.protocol.arguments import check_card, check_company, check_ids, check_other, check_sizes
+from vcubeps.protocol.boot import Boot, Kept
 from vcubeps.protocol.broadcasts import Broadcasts
 from vcubeps.protocol.crashes import Crashes
 from vcubeps.protocol.dissemination import Dissemination
@@ -66,8 +69,8 @@ class Peer:
     """
 
     __slots__ = (
-        "_admission", "_batch_items_max", "_broadcasts", "_crashes", "_has_been_up", "_listed_max", "_local", "_nodes",
-        "_seeds", "_tree", "_voters",
+        "_admission", "_aftermath", "_batch_items_max", "_boot", "_broadcasts", "_crashes", "_has_been_up",
+        "_listed_max", "_local", "_nodes", "_seeds", "_tree", "_voters",
     )  # fmt: skip
 
     def __init__(
@@ -115,25 +118,32 @@ class Peer:
         card = Card(incarnation, identity, address or addresses.get(node, b""))
         local = LocalNode(node, card, known, self._has_been_up, self._voters)
         local.cards = {other: Card(0, 0, addresses.get(other, b"")) for other in known}
+        self._boot: Boot | None = None
         self._create(local)
         if not self._has_been_up:
-            self._boot()  # its outputs wait for `start`
+            self._come()  # its outputs wait for `start`
 
     def _create(self, local: LocalNode) -> None:
         self._local = local
         self._tree = Dissemination(self._local, self._listed_max)
         self._broadcasts = Broadcasts(self._local, self._tree, self._batch_items_max)
-        self._admission = Admission(self._local, self._apply)
+        self._admission = Admission(self._local)
+        self._aftermath = Aftermath(self._local, self._broadcasts)
         self._crashes = Crashes(
-            self._local,
-            self._broadcasts,
-            on_final=self._admission.welcome_newcomers,
+            self._local, self._broadcasts, self._aftermath, on_final=self._admission.welcome_newcomers
         )
         self._admission.attach(self._crashes)
 
-    def _boot(self, told_by: frozenset[int] = frozenset()) -> None:
+    def _come(self, told_by: frozenset[int] = frozenset()) -> None:
+        """Ask the others to let this incarnation in."""
         may_found = self._has_been_up or not self._seeds
-        self._admission.boot(self._nodes - {self.node} | told_by, self._seeds, may_found)
+        self._boot = Boot(self._local, self._crashes, self._admission, self._on_up)
+        self._boot.start(self._nodes - {self.node} | told_by, self._seeds, may_found)
+
+    def _on_up(self, kept: Kept) -> None:
+        self._boot = None
+        for sender, message in kept:
+            self._apply(sender, message)
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -192,8 +202,8 @@ class Peer:
                 f"incarnations lie in 0…{MAX_INCARNATION}, got {incarnation}: name the one that crashed"
             )
         try:
-            if not local.up:
-                self._admission.on_suspicion(node, incarnation)
+            if self._boot is not None:
+                self._boot.on_suspicion(node, incarnation)
             elif local.ended(node) < incarnation:
                 self._crashes.crashed({node: incarnation})
         except StartAgain as end:
@@ -203,7 +213,7 @@ class Peer:
     def greet(self, node: int) -> list[Output]:
         """Say Hello to one more node, because those before do not answer, or because it may not know this one."""
         check_other("greet", node, self.node)
-        self._admission.greet(node)
+        (self._boot or self._admission).greet(node)
         return self._take_outputs()
 
     def restart(self) -> list[Output]:
@@ -253,7 +263,8 @@ class Peer:
     def believes_dead(self, node: int) -> bool:
         """Whether `node` is absent, or its incarnation that this one deals with has been declared crashed; a node that
         boots and has been told to expect `node` does not."""
-        return node not in self._local.living and not self._admission.awaits(node)
+        is_awaited = self._boot is not None and self._boot.awaits(node)
+        return node not in self._local.living and not is_awaited
 
     def can_subscribe(self, topic: str) -> bool:
         return self._broadcasts.can_subscribe(topic)
@@ -283,10 +294,11 @@ class Peer:
             "queued": sum(len(worker.queue) for worker in workers),
             "pending": sum(len(topic.holdback) for topic in topics),
             "joining_or_leaving": sum(topic.phase is not Phase.MEMBER for topic in topics),
-            "flushes": len(self._crashes),
-            "admissions": len(self._admission),
+            "flushes": self._crashes.unfinished,
+            "admissions": self._admission.unfinished
+            + (self._boot.unfinished if self._boot is not None else 0),
             "crashes_not_final": len(self._local.fresh),
-            "crashes_not_over": len(self._crashes.not_over),
+            "crashes_not_over": len(self._aftermath.not_over),
         }
 
     def retained(self, topic: str) -> set[str]:
@@ -301,7 +313,10 @@ class Peer:
         """Raise AssertionError if an invariant of any part does not hold. For tests, after an input."""
         self._local.check()
         self._admission.check()
+        if self._boot is not None:
+            self._boot.check()
         self._crashes.check()
+        self._aftermath.check()
         self._tree.check()
         self._broadcasts.check()
 
@@ -336,22 +351,24 @@ class Peer:
             return
         if message.target not in (local.incarnation, ANY_INCARNATION):
             if type(message) is Welcome and origin > local.ended(sender):
-                self._admission.on_welcome_for_another(sender, message)
+                (self._boot or self._admission).on_welcome_for_another(sender, message)
             return
-        is_taken = type(message) is Hello and self._admission.is_taken(sender, message.card)
-        if not is_known and origin <= local.ended(sender) and not is_taken:
+        if type(message) is Hello and self._admission.is_taken(sender, message.card):
+            self._admission.tell_taken(sender, message)
+            return
+        if not is_known and origin <= local.ended(sender):
             local.send(sender, Fence(local.incarnation, ANY_INCARNATION, local.ended(sender)))
             return
         # One that is newer than known has been let in by others while this node came up without it: its Welcome,
         # which has been overtaken, will say so.
         if isinstance(message, Welcome):
-            self._admission.on_welcome(sender, message)
+            (self._boot or self._admission).on_welcome(sender, message)
         elif isinstance(message, Hello):
-            self._admission.on_hello(sender, message)
+            (self._boot or self._admission).on_hello(sender, message)
         elif isinstance(message, Taken):
             self._admission.on_taken(message)
-        elif not local.up:
-            self._admission.on_message_while_booting(sender, message)
+        elif self._boot is not None:
+            self._boot.on_message(sender, message)
         elif is_known:
             self._apply_crash_message(sender, message)
 
@@ -361,11 +378,11 @@ class Peer:
                 if message.origin > self._local.ended(sender):  # an earlier one may have told of its crash
                     self._crashes.on_flush(sender, flush)
         elif isinstance(message, IsFinal):
-            self._crashes.on_is_final(sender, message)
+            self._aftermath.on_is_final(sender, message)
         elif isinstance(message, Final):
-            self._crashes.on_final(sender, message)
+            self._aftermath.on_final(sender, message)
         elif isinstance(message, Over):
-            self._crashes.on_over(message)
+            self._aftermath.on_over(message)
 
     def _start_again(self, end: StartAgain) -> None:
         """What this incarnation was is void; go on as a newer one."""
@@ -385,11 +402,11 @@ class Peer:
         for other in old.dead:
             local.emit(Arrived(other, local.known[other], local.card_of(other).address))
         # Two who were apart for so long that each has forgotten the other meet by a Fence.
-        self._boot(end.told_by)
+        self._come(end.told_by)
 
     def _take_outputs(self) -> list[Output]:
-        if self._crashes.is_report_due:
-            self._crashes.try_report()
+        if self._aftermath.is_due:
+            self._aftermath.try_report()
         local = self._local
         outputs, local.outputs = local.outputs, []
         return outputs
