@@ -23,7 +23,7 @@ class Operation(NamedTuple):
     time: int
     kind: str
     """subscribe, unsubscribe, publish, arrive, depart, crash, crash-relay, crash-silenced, stop, recover, recover-any,
-    reboot, suspect, report-stale, cut, lose-probes or pause."""
+    reboot, restart, suspect, report-stale, cut, lose-probes or pause."""
     node: int
     topic: str = ""
     """cut, lose-probes: who is kept apart, as `severed` reads them."""
@@ -55,6 +55,8 @@ class Operation(NamedTuple):
                 return f"t={self.time} probes get lost for {self.other} ticks: {self.topic}"
             case "pause":
                 what = f"is stopped for {self.other} ticks"
+            case "restart":
+                what = "is told to start again"
             case "stop":
                 what = "says goodbye and stops"
             case "crash-silenced":

@@ -89,6 +89,7 @@ AIMED: Mapping[str, tuple[str, frozenset[str]]] = {
     ),
     "reboots": ("many nodes start again, some repeatedly", frozenset({"crash", "recover"})),
     "suspect-all": ("all others suspect one node falsely", frozenset({"suspect"})),
+    "restarts": ("nodes are told by their own drivers to start again", frozenset({"suspect"})),
 }
 """Fault patterns that random timing rarely hits, with the faults that each needs."""
 
@@ -136,6 +137,7 @@ _ODDS: Mapping[str, float] = {
     "large": 0.004,
     "long": 0.01,
     VOTERS: 0.25,
+    "restarts": 0.15,
 }
 """Probability of each option in one schedule."""
 
@@ -159,7 +161,9 @@ _DRAWN_APART = frozenset(
     }
 )
 """Options that came later. They are drawn apart, so that the schedules of earlier options are what they were; those
-of `VOTING`, which came last, by a third generator."""
+of `VOTING` and of `_DRAWN_LAST`, which came later still, by a third and a fourth generator."""
+
+_DRAWN_LAST = frozenset({"restarts"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +260,7 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
     """The options of schedule `seed`; every draw is made whether it is used or not, so that
     allowing one option more leaves the others as they were."""
     rng, apart = Random(seed), Random(mix(seed, 11))
-    on = _draw_switches(rng, apart, Random(mix(seed, 15)), allowed)
+    on = _draw_switches(rng, apart, Random(mix(seed, 15)), Random(mix(seed, 16)), allowed)
     cuts = apart.choice((1, 1, 2))
     crashes = rng.choice((1, 1, 1, 2, 2, 3, 4))
     suspicions = rng.choice((1, 1, 2, 3))
@@ -311,10 +315,14 @@ def faults_needed(names: frozenset[str]) -> frozenset[str]:
     return frozenset(needed)
 
 
-def _draw_switches(rng: Random, apart: Random, last: Random, allowed: Allowed) -> frozenset[str]:
+def _draw_switches(
+    rng: Random, apart: Random, voting: Random, last: Random, allowed: Allowed
+) -> frozenset[str]:
     drawn = set()
     for name in OPTION_NAMES:
-        generator = last if name in VOTING else apart if name in _DRAWN_APART else rng
+        generator = voting if name in VOTING else apart if name in _DRAWN_APART else rng
+        if name in _DRAWN_LAST:
+            generator = last
         if generator.random() < _ODDS[name]:
             drawn.add(name)
     if allowed.only is not None:

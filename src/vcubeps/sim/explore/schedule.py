@@ -132,6 +132,7 @@ class _Draw:
             "boot-reports": self._boot_reports,
             "reboots": self._reboots,
             "suspect-all": self._suspect_all,
+            "restarts": self._restarts,
         }
         for _ in range(self.rng.choice((1, 1, 2))):
             # In a quiet moment nothing keeps the pattern from unfolding as it is meant to.
@@ -210,6 +211,12 @@ class _Draw:
         if self.options.recover:
             for _ in range(2):
                 self._add(crash + self._downtime(), "recover-any", source)
+
+    def _restarts(self, time: int) -> None:
+        """One node, or some at nearly the same time."""
+        for node in self.rng.sample(self.nodes, min(len(self.nodes), self.rng.choice((1, 1, 2, 3)))):
+            self._add(time + self.rng.randint(0, 2 * USUAL_DELAY), "restart", node)
+        self._publish(time + self.rng.randint(0, 3 * USUAL_DELAY))
 
     def _join_crash(self, time: int) -> None:
         topic = self.rng.choice(self.topics)

@@ -248,6 +248,8 @@ class World:
                 return lambda: self.recover(next(iter(self._down), node))
             case "reboot":
                 return lambda: self._reboot(node)
+            case "restart":
+                return lambda: self._restart(node)
             case "suspect":
                 return lambda: self._suspect(node, other)
             case "report-stale":
@@ -292,6 +294,12 @@ class World:
         """A crash after which the node starts again at once."""
         self._end(node)
         self.recover(node)
+
+    def _restart(self, node: int) -> None:
+        """Its driver wants it to start again, as the same process."""
+        peer = self.ready(node)
+        if peer is not None:
+            self.feed(node, "is told to start again", peer.restart)
 
     def _end(self, node: int, loss_of_256: int | None = None) -> None:
         if node not in self.live_peers:
