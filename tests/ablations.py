@@ -835,9 +835,9 @@ def welcomes_come_in_pairs_and_are_noted_whenever_they_come(patch: Patch) -> Non
     Search(
         only("cut-join joins permuted greetings crash recover cut", 4, 4, 10),
         checkers("liveness"),
-        54,
-        6084,
-        first=1690,
+        41.6,
+        9125,
+        first=3950,
     ),
 )
 def superseded_incarnations_are_not_dead(patch: Patch) -> None:
@@ -1057,9 +1057,9 @@ def isolated_nodes_suspect(patch: Patch) -> None:
     Search(
         only("voters joins topics unordered heavy-tail suspect suspect-all cut", 2, 5, 10),
         checkers("declared_dead"),
-        1.7,
-        5955,
-        first=5640,
+        3.0,
+        30328,
+        first=8480,
     ),
 )
 def fences_do_not_come_first(patch: Patch) -> None:
@@ -1278,9 +1278,9 @@ def welcomes_do_not_tell_who_is_no_more(patch: Patch) -> None:
             10,
         ),
         checkers("liveness"),
-        180,
-        4900,
-        first=260,
+        181,
+        13126,
+        first=30,
     ),
 )
 def the_last_welcome_counts(patch: Patch) -> None:
@@ -1288,6 +1288,35 @@ def the_last_welcome_counts(patch: Patch) -> None:
         self._reported[sender] = dealt_with
 
     patch.setattr(Boot, "_note_reported", replace_it)
+
+
+@ablation(
+    "13: who is fenced asks the one who said so",
+    Search(
+        only(
+            "joins leaves reactive unordered heavy-tail permuted arrive depart crash recover suspect cut",
+            2,
+            6,
+        ),
+        checkers("liveness acquaintance"),
+        4.6,
+        30252,
+        first=6570,
+    ),
+)
+def the_fenced_ask_only_whom_they_know(patch: Patch) -> None:
+    come = Peer._come
+    patch.setattr(Peer, "_come", lambda self, told_by=frozenset(): come(self))
+
+
+@ablation("13: a node that boots waits for the nodes of its file")
+def expected_nodes_are_not_waited_for(patch: Patch) -> None:
+    start = Boot.start
+
+    def as_seeds(self: Boot, expected: Iterable[int], seeds: Iterable[int], may_found: bool) -> None:
+        start(self, (), {*expected, *seeds}, may_found)
+
+    patch.setattr(Boot, "start", as_seeds)
 
 
 @ablation("13: a newcomer goes up only when somebody who is up has let it in")

@@ -40,6 +40,7 @@ TRACED_ELSEWHERE = {
     "only_the_incarnation_that_is_named_is_over",
     "skipped_incarnations_are_not_answered_for",
     "graves_outlive_a_restart",
+    "expected_nodes_are_not_waited_for",
     "nodes_that_are_up_do_not_greet",
     "nobody_tells_that_it_is_up",
     "taken_ids_are_fenced",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ablations import expected_nodes_are_not_waited_for
 from crash_stories import (
     T,
     at_work,
@@ -28,6 +31,7 @@ from vcubeps.protocol.outputs import (
     Up,
 )
 from vcubeps.protocol.peer import Peer
+from wire import Wire
 
 # Coming back.
 
@@ -345,3 +349,25 @@ def test_stale_copy_of_a_subscription_does_not_undo_the_leave() -> None:
     wire.peers[0].receive(1, Copy(0, 0, hop=99, broadcast=Subscription(3, T, 1), recipients={0: 0}, fresh={}))
 
     assert set(wire.peers[0].members(T)) == {0, 1, 2}
+
+
+# All start again.
+
+
+def restarts_of_a_cluster_that_starts_again() -> int:
+    wire = Wire(Peer, range(4), ran_before=True)
+    wire.run()
+    assert all(peer.is_up for peer in wire.peers.values())
+    return sum(isinstance(output, Restarted) for outputs in wire.outputs.values() for output in outputs)
+
+
+def test_a_cluster_that_starts_again_comes_up_together() -> None:
+    assert restarts_of_a_cluster_that_starts_again() == 0
+
+
+def test_without_waiting_for_each_other_all_come_up_alone_and_have_to_start_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected_nodes_are_not_waited_for(monkeypatch)
+
+    assert restarts_of_a_cluster_that_starts_again() > 0

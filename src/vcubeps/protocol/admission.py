@@ -63,12 +63,6 @@ class Admission:
         if origin > local.known.get(sender, -1):
             self.on_newcomers({sender: welcome.card})
 
-    def on_welcome_for_another(self, sender: int, welcome: Welcome) -> None:
-        """A Welcome for an earlier incarnation of this node. If the sender is absent here, it has let in one that is no
-        more, and the one that is here knows nothing of it: they have to meet."""
-        if welcome.admit and sender not in self._local.known:
-            raise StartAgain(RestartReason.CAME_UP_APART, told_by=frozenset({sender}))
-
     # -- one id for two ------------------------------------------------------------------------
 
     def is_taken(self, node: int, card: Card) -> bool:

@@ -350,8 +350,6 @@ class Peer:
                 raise StartAgain(RestartReason.DECLARED_CRASHED, message.incarnation, frozenset({sender}))
             return
         if message.target not in (local.incarnation, ANY_INCARNATION):
-            if type(message) is Welcome and origin > local.ended(sender):
-                (self._boot or self._admission).on_welcome_for_another(sender, message)
             return
         if type(message) is Hello and self._admission.is_taken(sender, message.card):
             self._admission.tell_taken(sender, message)
