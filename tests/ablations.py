@@ -835,9 +835,9 @@ def welcomes_come_in_pairs_and_are_noted_whenever_they_come(patch: Patch) -> Non
     Search(
         only("cut-join joins permuted greetings crash recover cut", 4, 4, 10),
         checkers("liveness"),
-        41.6,
-        9125,
-        first=3950,
+        54,
+        6084,
+        first=1690,
     ),
 )
 def superseded_incarnations_are_not_dead(patch: Patch) -> None:
@@ -1057,9 +1057,9 @@ def isolated_nodes_suspect(patch: Patch) -> None:
     Search(
         only("voters joins topics unordered heavy-tail suspect suspect-all cut", 2, 5, 10),
         checkers("declared_dead"),
-        3.0,
-        30328,
-        first=8480,
+        1.7,
+        5955,
+        first=5640,
     ),
 )
 def fences_do_not_come_first(patch: Patch) -> None:
@@ -1278,9 +1278,9 @@ def welcomes_do_not_tell_who_is_no_more(patch: Patch) -> None:
             10,
         ),
         checkers("liveness"),
-        181,
-        13126,
-        first=30,
+        180,
+        4900,
+        first=260,
     ),
 )
 def the_last_welcome_counts(patch: Patch) -> None:
@@ -1299,14 +1299,19 @@ def the_last_welcome_counts(patch: Patch) -> None:
             6,
         ),
         checkers("liveness acquaintance"),
-        4.6,
-        30252,
-        first=6570,
+        3.2,
+        3104,
+        first=1640,
     ),
 )
 def the_fenced_ask_only_whom_they_know(patch: Patch) -> None:
     come = Peer._come
     patch.setattr(Peer, "_come", lambda self, told_by=frozenset(): come(self))
+
+
+@ablation("13: a node that boots asks whoever says Hello to it, once, though it has asked before")
+def nobody_asks_back(patch: Patch) -> None:
+    patch.setattr(Boot, "_ask_back", lambda self, other, incarnation: None)
 
 
 @ablation("13: a node that boots waits for the nodes of its file")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ablations import expected_nodes_are_not_waited_for
+from ablations import expected_nodes_are_not_waited_for, nobody_asks_back
 from crash_stories import (
     T,
     at_work,
     is_publication,
     is_subscription,
+    lose,
     members_of,
     report,
 )
@@ -349,6 +350,45 @@ def test_stale_copy_of_a_subscription_does_not_undo_the_leave() -> None:
     wire.peers[0].receive(1, Copy(0, 0, hop=99, broadcast=Subscription(3, T, 1), recipients={0: 0}, fresh={}))
 
     assert set(wire.peers[0].members(T)) == {0, 1, 2}
+
+
+# What is sent to a node that has said goodbye.
+
+
+def hello_is_dropped_because_its_receiver_was_gone() -> Wire:
+    """1 has said goodbye and comes back. 2 tells 0, which boots, that 1 is there, before 1 has connected with 0: what
+    the runtime of 0 is to send to 1 then, it drops (`Link.send`). 1 is not up yet when it says Hello."""
+    wire = Wire(Peer, range(3))
+    for node in (0, 1):
+        wire.crash(node)
+        report(wire, node)
+    wire.hold(1, 0)
+    wire.hold(0, 2)
+    wire.hold(2, 1)
+    wire.recover(0)
+    wire.recover(1)
+    wire.run()
+    wire.release(0, 2)
+    while wire.step():
+        lose(wire, 0, 1)
+    assert 1 in wire.peers[0].present
+    for sender, receiver in ((1, 0), (2, 1)):
+        wire.release(sender, receiver)
+        wire.run()
+    return wire
+
+
+def test_who_boots_asks_back_whoever_says_hello() -> None:
+    wire = hello_is_dropped_because_its_receiver_was_gone()
+
+    assert all(peer.is_up for peer in wire.peers.values())
+    assert at_work(wire) == {}
+
+
+def test_otherwise_it_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody_asks_back(monkeypatch)
+
+    assert not hello_is_dropped_because_its_receiver_was_gone().peers[0].is_up
 
 
 # All start again.

@@ -145,21 +145,17 @@ class Aftermath:
             self._forget(over)
 
     def on_over(self, over: Over) -> None:
-        local = self._local
         # What is said of it is void in any case; what is kept of it, only if this node has done with it too.
         self._forget_reports(over.dead)
-        self._forget(
-            {
-                x: newest
-                for x, newest in over.dead.items()
-                if newest <= local.ended_finally(x)
-                or (
-                    newest < local.incarnation
-                    if x == local.me
-                    else x not in local.living.keys() | local.fresh
-                )
-            }
-        )
+        self._forget({x: newest for x, newest in over.dead.items() if self._has_done_with(x, newest)})
+
+    def _has_done_with(self, node: int, incarnation: int) -> bool:
+        """Whether no incarnation of `node` up to this one lives here, and all their crashes known here are final."""
+        local = self._local
+        if node == local.me:
+            return incarnation < local.incarnation
+        is_settled = node not in local.living and node not in local.fresh
+        return is_settled or incarnation <= local.ended_finally(node)
 
     def _forget(self, over: Incarnations) -> None:
         self._forget_reports(over)

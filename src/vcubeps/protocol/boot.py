@@ -42,7 +42,7 @@ class Boot:
     """
 
     __slots__ = (
-        "_admission", "_asked_with", "_awaited", "_booting_too", "_crashes", "_founds", "_kept",
+        "_admission", "_asked_back", "_asked_with", "_awaited", "_booting_too", "_crashes", "_founds", "_kept",
         "_lists", "_local", "_may_found", "_met", "_on_up", "_reported", "_silent", "_welcomed",
     )  # fmt: skip
 
@@ -72,6 +72,8 @@ class Boot:
         """Node → digest in the last Hello to it, and whether that named whom it did not know."""
         self._booting_too: set[int] = set()
         """Newcomers that have welcomed this one and were not up."""
+        self._asked_back: Incarnations = {}
+        """Node → newest incarnation whose Hello was answered by a Hello."""
         self._kept: Kept = []
 
     @property
@@ -118,6 +120,13 @@ class Boot:
         for other in met:
             if other in self._local.living:
                 self.greet(other)
+
+    def _ask_back(self, other: int, incarnation: int) -> None:
+        """Once: what was sent to `other` before it was heard of here directly may have been dropped. The runtime sends
+        nothing to a node that has said goodbye until that node connects again."""
+        if self._asked_back.get(other, -1) < incarnation:
+            self._asked_back[other] = incarnation
+            self.greet(other)
 
     def _meet(self, other: int, card: Card) -> None:
         """`other` is there as the incarnation on its card, unless it is known that this one ended."""
@@ -214,6 +223,8 @@ class Boot:
         for other, introduced in (*hello.news.items(), (sender, hello.card)):
             self._meet(other, introduced)
         self._admission.send_welcome(sender, hello.digest, {}, admit=False)
+        if sender not in self._met and self._welcomed.get(sender, -1) < hello.origin:
+            self._ask_back(sender, hello.origin)
         self._ask_those_met()
 
     def on_welcome(self, sender: int, welcome: Welcome) -> None:
