@@ -1309,7 +1309,15 @@ def the_fenced_ask_only_whom_they_know(patch: Patch) -> None:
     patch.setattr(Peer, "_come", lambda self, told_by=frozenset(): come(self))
 
 
-@ablation("13: a node that boots asks whoever says Hello to it, once, though it has asked before")
+@ablation(
+    "13: a node that boots asks whoever says Hello to it, once, though it has asked before",
+    Search(
+        only("goodbyes joins unordered heavy-tail restarts", 2, 4, 10),
+        checkers("liveness"),
+        96.7,
+        3000,
+    ),
+)
 def nobody_asks_back(patch: Patch) -> None:
     patch.setattr(Boot, "_ask_back", lambda self, other, incarnation: None)
 

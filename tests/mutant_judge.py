@@ -1,13 +1,15 @@
-"""Who notices a mutant: a ladder of processes, the cheapest first, that ends at the first one that fails.
+"""Who notices a mutant: the unit tests of the protocol, then random schedules; the first that fails.
 
-All that matters of the checkout is copied once. Mutants take turns in the copy, so that a long run judges one state
-of the code however much of it is edited meanwhile.
+All that matters of the checkout is copied once, so that a long run judges one state of the code however much of it is
+edited meanwhile. Nearly all mutants are judged by `mutant_bench`, in forks of one process. The few that change what is
+evaluated when a module is loaded take turns in the copy, with processes of their own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import resource
 import shutil
@@ -15,26 +17,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mutant_bench import MEMORY_MAX, can_swap
 from mutant_sources import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 
-BEST_TESTS = ("directed_traces", "recovery", "topics", "spread_of_crashes", "usage", "crashes", "violations")
-"""Of tests/protocol, in the order of what they caught per second in a sample; the others come after them."""
-
 PAPER_TESTS = ("flaws_of_the_published_algorithm", "algorithms_1_and_2", "section3_proof")
 """Of tests/paper, those about the protocol."""
 
-CAMPAIGN_SEED = 3
-
-MEMORY_MAX = 2 << 30
-"""Bytes; a mutant that loops for ever must not take the machine with it."""
-
-FIRST_TIMEOUT = 600.0
-"""Seconds that a rung may take with the package as it is."""
+TIMEOUT_S = 600.0
+"""Of a process that judges one mutant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +47,8 @@ class Verdict:
 
 def unit_tests() -> list[str]:
     """Without golden transcripts: they notice differences that break no promise."""
-    found = {path.name: str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/protocol/test_*.py"))}
-    best = [found.pop(f"test_{name}.py") for name in BEST_TESTS if f"test_{name}.py" in found]
-    return [*best, *found.values(), *(f"tests/paper/test_{name}.py" for name in PAPER_TESTS)]
+    found = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/protocol/test_*.py"))]
+    return [*found, *(f"tests/paper/test_{name}.py" for name in PAPER_TESTS)]
 
 
 class Judge:
@@ -63,13 +57,9 @@ class Judge:
     def __init__(self, folder: Path, schedules: int, tests: Sequence[str] | None = None) -> None:
         self._root = folder
         self._schedules = schedules
-        self._ladder = {
-            "unit tests": ["-m", "pytest", "-x", "--tb=no", "-rfE", "--hypothesis-profile=unshrunk",
-                           "-p", "no:cacheprovider", "-p", "no:xdist",
-                           *(unit_tests() if tests is None else tests)],
-            "schedules": ["-c", f"from mutant_judge import explore; explore({schedules})"],
-        }  # fmt: skip
-        self._timeouts = dict.fromkeys(self._ladder, FIRST_TIMEOUT)
+        self._pytest = ["-m", "pytest", "-x", "--tb=no", "-rfE", "--hypothesis-profile=unshrunk",
+                        "-p", "no:cacheprovider", "-p", "no:xdist",
+                        *(unit_tests() if tests is None else tests)]  # fmt: skip
         for part in ("src/vcubeps", "tests"):
             shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", folder)
@@ -83,23 +73,66 @@ class Judge:
         package = {**self._sources, mutant.module: mutant.source}
         return hashlib.sha256(repr(package).encode()).hexdigest()[:16]
 
-    def calibrate(self) -> None:
-        """Measure how long each rung takes if nothing is wrong; and nothing must be wrong."""
-        for rung in self._ladder:
+    def judge(self, todo: Sequence[Mutant], processes: int = 1) -> Iterator[Verdict]:
+        """The verdicts, in the order in which they are found. Ends the program if the package fails as it is."""
+        named = {mutant.name: mutant for mutant in todo}
+        swapped = [mutant for mutant in todo if can_swap(mutant)]
+        for said in self._bench(swapped, processes):
+            if "broken" in said:
+                raise SystemExit(f"the package fails as it is, without a mutation: {said['broken']}")
+            yield self._verdict(named.pop(said["name"]), said["by"], said["seconds"])
+        for mutant in named.values():
             began = time.monotonic()
-            complaint = self._climb(rung, writes_bytecode=True)
-            if complaint is not None:
-                raise SystemExit(f"the package fails as it is, without a mutation: {complaint}")
-            self._timeouts[rung] = 10 + 5 * (time.monotonic() - began)
+            with self._in_place(mutant):
+                by = self._run(self._pytest) or self._run(
+                    ["-c", f"from mutant_schedules import main; main({self._schedules})"]
+                )
+            yield self._verdict(mutant, by, round(time.monotonic() - began, 1))
 
-    def judge(self, mutant: Mutant) -> Verdict:
-        began = time.monotonic()
-        with self._in_place(mutant):
-            complaints = (self._climb(rung) for rung in self._ladder)
-            by = next((complaint for complaint in complaints if complaint is not None), None)
-        seconds = round(time.monotonic() - began, 1)
+    def _verdict(self, mutant: Mutant, by: str | None, seconds: float) -> Verdict:
         verdict = "survived" if by is None else "killed"
         return Verdict(mutant.name, self.digest(mutant), verdict, by or "", self._schedules, seconds)
+
+    def _environment(self) -> dict[str, str]:
+        path = os.pathsep.join(str(self._root / part) for part in ("src", "tests"))
+        return {**os.environ, "PYTHONPATH": path}
+
+    def _bench(self, todo: Sequence[Mutant], processes: int) -> Iterator[dict[str, str | float | None]]:
+        """What the process that judges in forks says, line by line."""
+        orders = self._root / "orders.json"
+        orders.write_text(
+            json.dumps(
+                {
+                    "schedules": self._schedules,
+                    "processes": processes,
+                    "mutants": [asdict(mutant) for mutant in todo],
+                }
+            )
+        )
+        reader, writer = os.pipe()
+        bench = subprocess.Popen(
+            [sys.executable, *self._pytest, "-p", "mutant_bench"],
+            cwd=self._root,
+            env={
+                **self._environment(),
+                "MUTANT_BENCH_SAYS": str(writer),
+                "MUTANT_BENCH_ORDERS": str(orders),
+            },
+            pass_fds=[writer],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        os.close(writer)
+        count = 0
+        with bench, os.fdopen(reader) as said:
+            for line in said:
+                count += 1
+                yield json.loads(line)
+            assert bench.stdout is not None
+            rest = bench.stdout.read()
+        if count < len(todo):
+            yield {"broken": rest.strip()[-300:]}
 
     @contextlib.contextmanager
     def _in_place(self, mutant: Mutant) -> Iterator[None]:
@@ -112,41 +145,23 @@ class Judge:
         finally:
             path.write_text(self._sources[mutant.module])
 
-    def _climb(self, rung: str, writes_bytecode: bool = False) -> str | None:
+    def _run(self, arguments: Sequence[str]) -> str | None:
         """What is wrong with the package as it lies there; None if nothing was found."""
-        path = os.pathsep.join(str(self._root / part) for part in ("src", "tests"))
-        flags = {} if writes_bytecode else {"PYTHONDONTWRITEBYTECODE": "1"}
         try:
             ended = subprocess.run(
-                [sys.executable, *self._ladder[rung]],
+                [sys.executable, *arguments],
                 cwd=self._root,
-                env={**os.environ, "PYTHONPATH": path, **flags},
+                env={**self._environment(), "PYTHONDONTWRITEBYTECODE": "1"},
                 capture_output=True,
                 text=True,
-                timeout=self._timeouts[rung],
+                timeout=TIMEOUT_S,
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX)),
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return f"{rung}: timeout"
+            return "timeout"
         if ended.returncode == 0:
             return None
-        said = [line for line in ended.stdout.splitlines() if line.startswith(("FAILED", "ERROR", "BROKEN"))]
-        return said[0].split(" - ")[0] if said else f"{rung}: {ended.stderr.strip()[-100:]}"
-
-
-def explore(schedules: int) -> None:
-    """The rung of random schedules, in a process of its own: ends it when a promise is broken."""
-    from vcubeps.sim.explore import Allowed, run_schedule, schedule_seed  # noqa: PLC0415 (the mutant's)
-    from vcubeps.sim.explore.options import FAULTS  # noqa: PLC0415
-
-    few = schedules // 4  # checking invariants after every input takes long
-    for faults in (frozenset(), frozenset(FAULTS)):
-        for algorithm, count in (("amended", schedules), ("checked", few)):
-            for index in range(count):
-                allowed = Allowed(nodes_max=16, faults=faults)
-                violated = run_schedule(schedule_seed(CAMPAIGN_SEED, index), allowed, algorithm).violated
-                if violated:
-                    kind = "all faults" if faults else "crash-free"
-                    print(f"BROKEN {', '.join(violated)} in schedule {index}, {kind}, {algorithm}")
-                    sys.exit(1)
+        lines = [*ended.stdout.splitlines(), *ended.stderr.splitlines()]
+        said = [line for line in lines if line.startswith(("FAILED", "ERROR", "BROKEN"))]
+        return said[0].split(" - ")[0] if said else ended.stderr.strip()[-100:]

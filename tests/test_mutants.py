@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from equivalent_mutants import EQUIVALENT
+from mutant_bench import can_swap
 from mutant_judge import ROOT, Judge, unit_tests
 from mutant_sources import Mutant, mutants
 from mutants import main
@@ -143,38 +145,80 @@ def find(judge: Judge, module: str, function: str, mutation: str) -> Mutant:
 def test_a_mutant_that_a_unit_test_notices_is_killed_by_it(tmp_path: Path) -> None:
     judge = Judge(tmp_path, 0, ["tests/protocol/test_usage.py"])
 
-    verdict = judge.judge(find(judge, "limits.py", "check_payload", "condition:False"))
+    [verdict] = judge.judge([find(judge, "limits.py", "check_payload", "condition:False")])
 
     assert verdict.verdict == "killed"
     assert verdict.by.startswith("FAILED tests/protocol/test_usage.py::test_")
 
 
-def test_a_mutant_that_only_the_explorer_notices_is_killed_by_it(tmp_path: Path) -> None:
+def test_a_mutant_of_what_is_evaluated_when_a_module_is_loaded_is_judged_too(tmp_path: Path) -> None:
+    judge = Judge(tmp_path, 0, ["tests/protocol/test_usage.py"])
+    of_the_module = find(judge, "limits.py", "", "constant:255→256")
+    of_a_default = find(judge, "validation.py", "_check_counter", "constant:0→1")
+    assert not can_swap(of_the_module)
+    assert not can_swap(of_a_default)
+
+    verdicts = {verdict.name: verdict for verdict in judge.judge([of_the_module, of_a_default])}
+
+    for mutant in (of_the_module, of_a_default):
+        assert verdicts[mutant.name].verdict == "killed"
+        assert "tests/protocol/test_usage.py::test_" in verdicts[mutant.name].by
+
+
+def test_mutants_that_only_the_explorer_notices_are_killed_by_it(tmp_path: Path) -> None:
     judge = Judge(tmp_path, 3, ["tests/test_tables.py"])
+    todo = [
+        find(judge, "peer.py", "Peer._take_outputs", "delete"),
+        find(judge, "topic.py", "Topic.add", "delete"),
+    ]
 
-    verdict = judge.judge(find(judge, "peer.py", "Peer._take_outputs", "delete"))
+    verdicts = list(judge.judge(todo, processes=2))
 
-    assert verdict.verdict == "killed"
-    assert verdict.by.startswith("BROKEN errors")
-    assert verdict.by.endswith("in schedule 0, crash-free, amended")
+    assert {verdict.name for verdict in verdicts} == {mutant.name for mutant in todo}
+    assert {verdict.verdict for verdict in verdicts} == {"killed"}
+    assert all(verdict.by.startswith("BROKEN ") for verdict in verdicts)
+    assert any("in schedule 0, crash-free, amended" in verdict.by for verdict in verdicts)
+
+
+def test_a_mutant_that_never_ends_is_killed(tmp_path: Path) -> None:
+    judge = Judge(tmp_path, 0, ["tests/protocol/test_usage.py"])
+    mutant = find(judge, "limits.py", "check_payload", "condition:False")
+    looping = replace(
+        mutant, source=mutant.source.replace("if False:", "while True:\n        pass\n    if False:", 1)
+    )
+
+    [verdict] = judge.judge([looping])
+
+    assert (verdict.verdict, verdict.by) == ("killed", "timeout")
 
 
 def test_a_mutant_that_nobody_notices_survives_and_is_gone_afterwards(tmp_path: Path) -> None:
     judge = Judge(tmp_path, 0, ["tests/test_tables.py"])
+    todo = [
+        find(judge, "peer.py", "Peer._take_outputs", "delete"),
+        find(judge, "limits.py", "", "constant:255→256"),
+    ]
 
-    verdict = judge.judge(find(judge, "peer.py", "Peer._take_outputs", "delete"))
+    verdicts = list(judge.judge(todo))
 
-    assert (verdict.verdict, verdict.by) == ("survived", "")
-    assert (tmp_path / "src/vcubeps/protocol/peer.py").read_text() == (
-        ROOT / "src/vcubeps/protocol/peer.py"
-    ).read_text()
+    assert [(verdict.verdict, verdict.by) for verdict in verdicts] == [("survived", "")] * 2
+    for module in ("peer.py", "limits.py"):
+        copied, original = (root / "src/vcubeps/protocol" / module for root in (tmp_path, ROOT))
+        assert copied.read_text() == original.read_text()
 
 
-def test_a_package_that_fails_as_it_is_is_not_mutated(tmp_path: Path) -> None:
-    judge = Judge(tmp_path, 0, ["tests/no_such_test.py"])
+@pytest.mark.parametrize(
+    ("tests", "complaint"),
+    [("tests/no_such_test.py", "no_such_test"), ("tests/test_failing.py", "FAILED tests")],
+)
+def test_a_package_that_fails_as_it_is_is_not_mutated(tmp_path: Path, tests: str, complaint: str) -> None:
+    judge = Judge(tmp_path, 0, [tests])
+    (tmp_path / "tests/test_failing.py").write_text("def test_it() -> None:\n    assert 1 == 2\n")
 
-    with pytest.raises(SystemExit, match="the package fails as it is, without a mutation: "):
-        judge.calibrate()
+    with pytest.raises(
+        SystemExit, match=f"(?s)the package fails as it is, without a mutation: .*{complaint}"
+    ):
+        list(judge.judge([find(judge, "peer.py", "Peer._take_outputs", "delete")]))
 
 
 def test_a_mutant_is_shown_as_a_difference_with_its_key(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,6 @@ TRACED_ELSEWHERE = {
     "skipped_incarnations_are_not_answered_for",
     "graves_outlive_a_restart",
     "expected_nodes_are_not_waited_for",
-    "nobody_asks_back",
     "nodes_that_are_up_do_not_greet",
     "nobody_tells_that_it_is_up",
     "taken_ids_are_fenced",

@@ -33,6 +33,7 @@ NEWCOMERS = frozenset(
     {"joins", "leaves", "reactive", "unordered", "heavy-tail", "permuted", "arrive", "depart"}
 )
 NEWCOMERS_AND_WORSE = NEWCOMERS | {"crash", "recover", "suspect", "cut"}
+GOODBYES = frozenset({"joins", "unordered", "heavy-tail", "goodbyes", "restarts", "greetings", "permuted"})
 ISLANDS = frozenset({"joins", "permuted", "greetings", "crash", "recover", "cut", "islands", "cut-join"})
 
 
@@ -50,6 +51,13 @@ def test_no_promise_is_broken_while_nodes_crash_recover_are_suspected_and_cut_of
 def test_no_promise_is_broken_by_islands_that_boot_apart_and_meet(first: int) -> None:
     allowed = Allowed(nodes_max=8, faults=ALL_FAULTS, only=ISLANDS)
     flags = f"--nodes 2-8 --faults {','.join(FAULTS)} --only {' '.join(sorted(ISLANDS))}"
+    hold(allowed, range(first, first + CHUNK), flags)
+
+
+@pytest.mark.parametrize("first", range(0, 1000, CHUNK))
+def test_no_promise_is_broken_by_nodes_that_stop_in_good_order_and_come_back(first: int) -> None:
+    allowed = Allowed(nodes_max=6, faults=ALL_FAULTS, only=GOODBYES)
+    flags = f"--nodes 2-6 --faults {','.join(FAULTS)} --only {' '.join(sorted(GOODBYES))}"
     hold(allowed, range(first, first + CHUNK), flags)
 
 

@@ -1,15 +1,17 @@
 """Links of the simulated world: how long each message takes, and who cannot reach whom for a while.
 
-A link loses nothing. What is sent across a cut waits until the cut is healed, as it waits in the outbox of a real
-link, and is gone if its sender crashes before.
+A link loses nothing between two that live. What is sent across a cut waits until the cut is healed, as it waits in the
+outbox of a real link, and is gone if its sender crashes before. What is sent to a node that has said goodbye is gone
+too, until something of its next incarnation arrives: the outbox of a real link takes nothing for it meanwhile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from vcubeps.mixing import mix
-from vcubeps.protocol.messages import AnyMessage
+from vcubeps.protocol.messages import ANY_INCARNATION, AnyMessage
 from vcubeps.sim.explore.operations import SLOW_FACTOR_MAX, USUAL_DELAY
 from vcubeps.sim.explore.options import Options
 
@@ -32,7 +34,7 @@ class Links:
     Invariant: `waiting` holds only messages between nodes that are `severed`.
     """
 
-    __slots__ = ("_busy", "_fifo", "_slow_of_256", "_state", "cuts", "severed", "waiting")
+    __slots__ = ("_busy", "_fifo", "_slow_of_256", "_state", "cuts", "goodbyes", "severed", "waiting")
 
     def __init__(self, seed: int, options: Options) -> None:
         nodes = options.nodes
@@ -47,6 +49,8 @@ class Links:
         self.cuts = 0
         """How often the network has been cut or healed."""
         self.waiting: list[Waiting] = []
+        self.goodbyes: dict[tuple[int, int], int] = {}
+        """(node, other) → incarnation as which `other` said goodbye to `node`, which has not heard of it since."""
 
     def arrival(self, time: int, source: int, destination: int) -> tuple[int, int]:
         """When a message that leaves at `time` arrives, and 8 random bits that go with it."""
@@ -75,5 +79,17 @@ class Links:
         return free
 
     def forget(self, source: int) -> None:
-        """`source` has crashed, and what it had not got out with it."""
+        """`source` has crashed, and what it had not got out with it; what it had heard, too."""
         self.waiting = [each for each in self.waiting if each.source != source]
+        self.goodbyes = {pair: gone for pair, gone in self.goodbyes.items() if pair[0] != source}
+
+    def say_goodbye(self, node: int, incarnation: int, others: Iterable[int]) -> list[int]:
+        """`node` ends in good order. Returns those whom it tells: all that it reaches."""
+        told = [other for other in others if other != node and (node, other) not in self.severed]
+        for other in told:
+            self.goodbyes[other, node] = incarnation
+        return told
+
+    def is_dropped(self, source: int, destination: int, message: AnyMessage) -> bool:
+        """Whether `message` is meant for an incarnation that has said goodbye, or for any."""
+        return message.target <= self.goodbyes.get((source, destination), ANY_INCARNATION - 1)

@@ -90,6 +90,10 @@ AIMED: Mapping[str, tuple[str, frozenset[str]]] = {
     "reboots": ("many nodes start again, some repeatedly", frozenset({"crash", "recover"})),
     "suspect-all": ("all others suspect one node falsely", frozenset({"suspect"})),
     "restarts": ("nodes are told by their own drivers to start again", frozenset({"suspect"})),
+    "goodbyes": (
+        "nodes stop in good order and come back; what is sent to them meanwhile is dropped",
+        frozenset({"crash", "recover"}),
+    ),
 }
 """Fault patterns that random timing rarely hits, with the faults that each needs."""
 
@@ -138,6 +142,7 @@ _ODDS: Mapping[str, float] = {
     "long": 0.01,
     VOTERS: 0.25,
     "restarts": 0.15,
+    "goodbyes": 0.2,
 }
 """Probability of each option in one schedule."""
 
@@ -163,7 +168,7 @@ _DRAWN_APART = frozenset(
 """Options that came later. They are drawn apart, so that the schedules of earlier options are what they were; those
 of `VOTING` and of `_DRAWN_LAST`, which came later still, by a third and a fourth generator."""
 
-_DRAWN_LAST = frozenset({"restarts"})
+_DRAWN_LAST = frozenset({"restarts", "goodbyes"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,15 +162,6 @@ class Probes:
         self.changed()
         self._check_later(node)
 
-    def said_goodbye(self, node: int, incarnation: int) -> None:
-        """To all whom it reached."""
-        for other in self._lives.peers:
-            if (node, other) not in self.reach.severed:
-                self._driver.after(
-                    self._chance() % ROUND_TRIP,
-                    lambda x=other: self._driver.report(x, node, incarnation),  # type: ignore[misc]
-                )
-
     def noted(self, node: int) -> None:
         """`node` holds other incarnations dead than before: it refuses them, and they do not count for it."""
         self._judged_until[node] = 0

@@ -133,6 +133,7 @@ class _Draw:
             "reboots": self._reboots,
             "suspect-all": self._suspect_all,
             "restarts": self._restarts,
+            "goodbyes": self._goodbyes,
         }
         for _ in range(self.rng.choice((1, 1, 2))):
             # In a quiet moment nothing keeps the pattern from unfolding as it is meant to.
@@ -217,6 +218,20 @@ class _Draw:
         for node in self.rng.sample(self.nodes, min(len(self.nodes), self.rng.choice((1, 1, 2, 3)))):
             self._add(time + self.rng.randint(0, 2 * USUAL_DELAY), "restart", node)
         self._publish(time + self.rng.randint(0, 3 * USUAL_DELAY))
+
+    def _goodbyes(self, time: int) -> None:
+        """One node after the other stops in good order, and most come back. Others start again as they do."""
+        moment = time
+        for node in self.rng.sample(self.nodes, self.rng.randint(1, len(self.nodes))):
+            moment += self.rng.randint(0, self.rng.choice((1, 10)) * USUAL_DELAY)
+            back = moment + self._downtime()
+            self._add(moment, "stop", node)
+            if self.rng.random() < 0.9:
+                self._add(back, "recover", node)
+            if self.rng.random() < 0.5:
+                around = back + self.rng.randint(-2 * USUAL_DELAY, 2 * USUAL_DELAY)
+                self._add(max(moment, around), "restart", self._other_than(node))
+        self._live(time, max(USUAL_DELAY, moment - time))
 
     def _join_crash(self, time: int) -> None:
         topic = self.rng.choice(self.topics)

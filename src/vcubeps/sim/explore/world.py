@@ -3,9 +3,9 @@
 Fault model: links between live incarnations lose and duplicate nothing. When a node crashes, an
 arbitrary part of its messages under way is lost; messages that arrive at a node that is down
 vanish, those that arrive at one that is paused wait; messages to an old incarnation may reach the
-new one. Crashes are reported as `detector` says, or as `probes` says where voters decide; other
-reports about a node that lives come only from the schedule. All choices are hashes (see
-`vcubeps.mixing`).
+new one; messages to a node that has said goodbye vanish until it is heard of again. Crashes are
+reported as `detector` says, or as `probes` says where voters decide; other reports about a node
+that lives come only from the schedule. All choices are hashes (see `vcubeps.mixing`).
 """
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ class World:
     def _run_events(self) -> None:
         heap, peers, crashes, trace = self._heap, self.live_peers, self._crashes, self._trace
         greetings, electorate, is_lost = self._options.greetings, self._electorate, self._losses.is_lost
+        links = self._links
         most = _events_max(self._options)
         while heap:
             event = heappop(heap)
@@ -147,6 +148,8 @@ class World:
                 if trace is not None:
                     trace.lost(self.time, node, sender, message)
                 continue
+            if links.goodbyes and epoch == crashes[sender]:
+                links.goodbyes.pop((node, sender), None)
             if electorate is not None:
                 if electorate.is_paused(node):
                     electorate.keep(node, event)
@@ -179,6 +182,10 @@ class World:
                     handler(time, node, self._incarnation[node], output)
                 continue
             destination, message = output.destination, output.message
+            if links.goodbyes and links.is_dropped(node, destination, message):
+                if self._trace is not None:
+                    self._trace.lost(time, destination, node, message)
+                continue
             if links.severed and (node, destination) in links.severed:
                 links.waiting.append(Waiting(node, destination, message))
                 continue
@@ -286,9 +293,11 @@ class World:
     def _stop(self, node: int) -> None:
         """It tells all whom it reaches, and nothing that it has sent is lost."""
         incarnation = self._incarnation[node]
-        if node in self.live_peers and len(self.live_peers) > 1 and self._electorate is not None:
+        if node in self.live_peers and len(self.live_peers) > 1:
             self._end(node, loss_of_256=0)
-            self._electorate.probes.said_goodbye(node, incarnation)
+            for other in self._links.say_goodbye(node, incarnation, self.live_peers):
+                delay = 1 + mix(self._seed, 17, node, other, incarnation) % (2 * USUAL_DELAY)
+                self.after(delay, lambda x=other: self.report(x, node, incarnation))  # type: ignore[misc]
 
     def _reboot(self, node: int) -> None:
         """A crash after which the node starts again at once."""
