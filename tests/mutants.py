@@ -56,7 +56,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--only", action="append", metavar="NAME", help="this mutant, or those whose names begin like that")
     add("--sample", type=int, metavar="K", help="draw K of them")
     add("--seed", type=int, default=0, metavar="S", help="of the draw (default: 0)")
-    many = "crash-free schedules, and as many with all faults; a quarter of each with invariants checked too"
+    many = "crash-free schedules, as many with all faults, and some of other kinds"
     add("--schedules", type=int, default=300, metavar="N", help=f"{many} (default: 300)")
     add(
         "--out",
