@@ -20,6 +20,7 @@ from vcubeps.cli.common import (
 )
 from vcubeps.cli.interrupts import INTERRUPTED
 from vcubeps.sim.explore import Allowed, CampaignResult, Outcome, campaign, run_operations, run_schedule
+from vcubeps.sim.explore.algorithms import ALGORITHMS, FAULT_FREE
 from vcubeps.sim.explore.checkers import PROMISES
 from vcubeps.sim.explore.options import (
     AIMED,
@@ -33,7 +34,6 @@ from vcubeps.sim.explore.options import (
     VOTING,
     faults_needed,
 )
-from vcubeps.sim.explore.peers import ALGORITHMS, FAULT_FREE
 from vcubeps.sim.explore.shrink import shrink
 from vcubeps.sim.explore.trace import Trace
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from vcubeps.mixing import mix
+from vcubeps.sim.explore.algorithms import ALGORITHMS
 from vcubeps.sim.explore.checkers import CHECKER_NAMES, Violation
 from vcubeps.sim.explore.operations import Operation
 from vcubeps.sim.explore.options import SEED_MAX, Allowed, Options, draw_options
-from vcubeps.sim.explore.peers import ALGORITHMS
 from vcubeps.sim.explore.schedule import draw_operations
 from vcubeps.sim.explore.trace import Trace
 from vcubeps.sim.explore.world import World
