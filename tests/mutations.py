@@ -26,6 +26,9 @@ _SWAPPED = {
 }
 """Comparison → its sign, the comparison that replaces it, and that one's sign."""
 
+_MULTIPLIER_LEAST = 1 << 60
+"""Constants from here on mix bits; others would do as well."""
+
 _UNTOUCHED = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)
 
 _UNTOUCHED_FIELDS = {"annotation", "returns", "decorator_list"}
@@ -115,7 +118,7 @@ def _of_expression(node: ast.AST) -> Iterator[Edit]:
             yield node, f"constant:-{value}→{1 - value}", f"({1 - value})"  # below nothing lies nothing else
         case ast.Constant(value=bool() as value):
             yield node, f"constant:{value}→{not value}", str(not value)
-        case ast.Constant(value=int() as value):
+        case ast.Constant(value=int() as value) if value < _MULTIPLIER_LEAST:
             for other_value in (value + 1, value - 1):
                 yield node, f"constant:{value}→{other_value}", f"({other_value})"
         case ast.Call(func=ast.Name(id="max" | "min" as name) as called):

@@ -5,8 +5,8 @@ One module here for each module of the protocol. The key of an entry is that of 
 the code around its line changes. When the line itself changes, the entry matches nothing, and `tests/test_mutants.py`
 asks for it to be thought over again.
 
-Most are *equivalent*: whatever the inputs, the outputs are the same. The others differ only in what no promise is about,
-such as how soon something is forgotten or a message that says nothing new; their reasons say what differs.
+Most are *equivalent*: whatever the inputs, the outputs are the same. The others differ only in what no promise is
+about, such as how soon something is forgotten or a message that says nothing new; their reasons say what differs.
 """
 
 from __future__ import annotations
