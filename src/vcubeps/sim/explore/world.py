@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 from vcubeps.mixing import mix
 from vcubeps.protocol.messages import Fence
 from vcubeps.protocol.outputs import Arrived, Deliver, IdTaken, Output, Restarted, Send, Up
+from vcubeps.sim.explore.aimed_crashes import AimedCrashes
 from vcubeps.sim.explore.applications import Applications
 from vcubeps.sim.explore.arrivals import Arrivals
 from vcubeps.sim.explore.checkers import Monitor
@@ -77,10 +78,6 @@ class World:
         self.live_peers, self._down = lives.peers, lives.down
         self._incarnation, self._crashes = lives.incarnation, lives.crashes
         self._losses = Losses(seed, nodes)
-        self._accusation: dict[int, int] = {}
-        """Node → number of the last message it sent when it was last told a falsehood."""
-        self._cue: dict[int, int] = {}
-        """Node that is to crash soon → the crashed node whose publication it is to answer before."""
         self._links = Links(seed, options)
         self._detector = Detector(seed, options, lives, self._links, self.after, self.report)
         self._electorate = (
@@ -102,9 +99,12 @@ class World:
         self._handlers.setdefault(Arrived, []).append(self._on_arrived)
         self._handlers.setdefault(Up, []).append(self._on_up)
         self._handlers.setdefault(IdTaken, []).append(self._on_id_taken)
-        if "relay-crash" in options.aimed:
-            self._handlers.setdefault(Deliver, []).append(self._on_cue)
         self._applications = Applications(seed, options, self)
+        self._aimed = AimedCrashes(
+            seed, self._losses, self, lambda node, topic: self._applications.publish(node, topic, 1)
+        )
+        if "relay-crash" in options.aimed:
+            self._handlers.setdefault(Deliver, []).append(self._aimed.on_deliver)
 
     def run(self) -> None:
         try:
@@ -226,11 +226,11 @@ class World:
         self.monitor.on_input("error", self.time, node, self._incarnation[node], error)
         raise PeerFailed from error
 
-    def after(self, delay: int, callback: Callable[[], None]) -> None:
+    def after(self, delay: int, callback: Callable[[], object]) -> None:
         self._number += 1
         heappush(self._heap, (self.time + delay, self._number, _CONTROL, 0, callback, 0, 0))
 
-    def _operation(self, operation: Operation) -> Callable[[], None]:
+    def _operation(self, operation: Operation) -> Callable[[], object]:
         _, kind, node, topic, other = operation
         match kind:
             case "subscribe":
@@ -241,14 +241,12 @@ class World:
                 return lambda: self._applications.publish(node, topic, other)
             case "arrive":
                 return lambda: self._arrive(node)
-            case "depart":
-                return lambda: self._crash(node)
-            case "crash":
-                return lambda: self._crash(node)
+            case "depart" | "crash":
+                return lambda: self.crash(node)
             case "crash-relay":
-                return lambda: self._crash_with_relay(node, other)
+                return lambda: self._aimed.with_relay(node, other)
             case "crash-silenced":
-                return lambda: self._crash_silenced(node)
+                return lambda: self._aimed.silenced(node)
             case "recover":
                 return lambda: self.recover(node)
             case "recover-any":
@@ -285,10 +283,15 @@ class World:
 
     # Faults.
 
-    def _crash(self, node: int, loss_of_256: int | None = None) -> None:
-        # Somebody must be left whom others can ask.
+    def crash(self, node: int, loss_of_256: int | None = None) -> bool:
+        """Whether it has crashed: somebody must be left whom others can ask."""
         if any(peer.is_up for other, peer in self.live_peers.items() if other != node):
             self._end(node, loss_of_256)
+        return node not in self.live_peers
+
+    def addressees(self, node: int) -> set[int]:
+        """Nodes to which something of `node` is under way."""
+        return {event[2] for event in self._heap if event[3] == node and event[2] != _CONTROL}
 
     def _stop(self, node: int) -> None:
         """It tells all whom it reaches, and nothing that it has sent is lost."""
@@ -317,44 +320,13 @@ class World:
         del self.live_peers[node]
         self._down[node] = None
         self._crashes[node] += 1
-        self._cue.pop(node, None)
+        self._aimed.crashed(node)
         self._losses.crashed(node, self._crashes[node], loss_of_256)
         self._links.forget(node)
         if self._trace is not None:
             self._trace.noted(self.time, node, "crash")
         self.monitor.on_input("crash", self.time, node, incarnation)
         (self._electorate or self._detector).crashed(node)
-
-    def _crash_with_relay(self, node: int, patience: int) -> None:
-        """Crash a source so that of what it sent only the copies to one node survive. That one
-        publishes on top of them and crashes too: the others get effects without causes."""
-        reached = {event[2] for event in self._heap if event[3] == node and event[2] != _CONTROL}
-        self._crash(node, loss_of_256=256)
-        if node in self.live_peers or not reached:
-            return
-        # The nearest is a leaf of the tree: it passes the copies on to nobody.
-        relay = min(reached, key=lambda destination: destination ^ node)
-        self._losses.spare(node, relay)
-        self._cue[relay] = node
-        self.after(patience, lambda: self._crash(relay))
-
-    def _on_cue(self, time: int, node: int, incarnation: int, output: Deliver) -> None:
-        if self._cue.get(node) == output.source:
-            del self._cue[node]
-            chance = mix(self._seed, 8, node, time)
-            self.after(0, lambda: self._applications.publish(node, output.topic, 1))
-            # Mostly before it hears of the source's crash and tells the others what it has.
-            delay = 1 + chance % (USUAL_DELAY if chance >> 32 & 3 == 0 else 10)
-            self.after(delay, lambda: self._crash(node, loss_of_256=chance >> 34 & 64))
-
-    def _crash_silenced(self, node: int) -> None:
-        """Crash a node that suspects another falsely so that nobody hears of it from what it sent
-        then, while what it did about it afterwards (left the other out) takes effect."""
-        if node not in self._accusation:
-            return
-        self._crash(node, loss_of_256=0)
-        if node in self._down:
-            self._losses.silence(node, self._accusation[node])
 
     def recover(self, node: int) -> None:
         if node not in self._down:
@@ -408,7 +380,7 @@ class World:
             if self._electorate is not None and not self._electorate.probes.may_suspect(observer):
                 return
             self.report(observer, target, self._incarnation[target])
-            self._accusation[observer] = self._number
+            self._aimed.accuses(observer, self._number)
 
     def _cut(self, pairs: frozenset[tuple[int, int]], ticks: int) -> None:
         """For `ticks` these pairs cannot reach each other."""
