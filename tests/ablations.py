@@ -1322,6 +1322,20 @@ def nobody_asks_back(patch: Patch) -> None:
     patch.setattr(Boot, "_ask_back", lambda self, other, incarnation: None)
 
 
+@ablation(
+    "13: a node that introduces itself, or is introduced, is looked for where its card says",
+    Search(
+        only("arrive depart joins crash recover suspect", 2, 5, 20),
+        checkers("acquaintance"),
+        55,
+        2000,
+        first=100,
+    ),
+)
+def cards_are_not_renewed(patch: Patch) -> None:
+    patch.setattr(LocalNode, "renew_card", lambda self, node, card: None)
+
+
 @ablation("13: a node that boots waits for the nodes of its file")
 def expected_nodes_are_not_waited_for(patch: Patch) -> None:
     start = Boot.start

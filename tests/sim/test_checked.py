@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vcubeps.protocol.messages import Fence
+from vcubeps.protocol.messages import Card, Fence
 from vcubeps.protocol.outputs import (
     Arrived,
     Departed,
@@ -16,16 +16,16 @@ from vcubeps.protocol.outputs import (
     Send,
     Subscribed,
 )
-from vcubeps.protocol.peer import Peer
 from vcubeps.sim.explore.checked import Told
+from vcubeps.sim.explore.peers import WatchedPeer
 from wire import Wire
 
 T = "a"
 
 
-def told() -> tuple[Told, Peer]:
+def told() -> tuple[Told, WatchedPeer]:
     """By node 0 of three, who is a member of T with node 1."""
-    wire = Wire(Peer, range(3))
+    wire = Wire(WatchedPeer, range(3))
     peer = wire.peers[0]
     following = Told(peer)
     for node in (0, 1):
@@ -61,13 +61,21 @@ def test_outputs_that_are_not_so_are_noticed(outputs: list[Output], complaint: s
 @pytest.mark.parametrize(
     "outputs",
     [
-        [Arrived(1, 0, b"there")],
         [Departed(1, 0), Restarted(1, (), RestartReason.ASKED), Arrived(1, 0, b"")],
         [MemberLeft(T, 1), MemberJoined(T, 1)],
         [MemberLeft("b", 1)],
     ],
 )
-def test_a_new_address_and_a_new_start_are_no_contradiction(outputs: list[Output]) -> None:
+def test_a_new_start_and_other_topics_are_no_contradiction(outputs: list[Output]) -> None:
     following, peer = told()
 
     following.follow(peer, outputs)
+
+
+def test_a_new_address_is_told_by_one_more_arrival() -> None:
+    following, peer = told()
+    peer._local.renew_card(1, Card(0, 0, b"there"))
+
+    with pytest.raises(AssertionError, match="has told of"):
+        following.follow(peer, [])
+    following.follow(peer, [Arrived(1, 0, b"there")])

@@ -39,6 +39,8 @@ class StubPeer:
     others: dict[int, int] = field(default_factory=dict)
     """Node → the incarnation of it that this one deals with, unless it is 0."""
     believed_dead: frozenset[int] = frozenset()
+    misplaced: frozenset[int] = frozenset()
+    """Nodes whose address it has wrong."""
 
     @property
     def present(self) -> dict[int, int]:
@@ -49,6 +51,9 @@ class StubPeer:
 
     def believes_dead(self, node: int) -> bool:
         return node in self.believed_dead
+
+    def address_of(self, node: int) -> bytes:
+        return b"here" if node not in self.misplaced else b"elsewhere"
 
     def members(self, topic: str) -> dict[int, int]:
         return self.view
@@ -507,6 +512,12 @@ class TestAcquaintance:
         story.join(0, 1)
         story.live_peers[1].incarnation = 2
         story.live_peers[0].others, story.live_peers[0].believed_dead = others, believed_dead
+
+        assert story.violated() == {"acquaintance"}
+
+    def test_trips_on_a_node_that_would_be_looked_for_in_the_wrong_place(self, story: Story) -> None:
+        story.join(0, 1)
+        story.live_peers[0].misplaced = frozenset({1})
 
         assert story.violated() == {"acquaintance"}
 

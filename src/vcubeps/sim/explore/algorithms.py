@@ -51,6 +51,9 @@ class FaultFreePeer(PublishedPeer):
     def dead_incarnation(self, node: int) -> int:
         return -1
 
+    def address_of(self, node: int) -> bytes:
+        return b""
+
     def standing(self) -> Standing:
         return Standing({}, {}, frozenset(), frozenset())
 

@@ -53,7 +53,8 @@ class Arrivals:
 
     def founder(self, node: int) -> PeerLike:
         """The peer of a node that starts with the others."""
-        return self._make_peer(node, nodes=self._founders)
+        addresses = {other: self._address(other) for other in self._founders}
+        return self._make_peer(node, nodes=self._founders, addresses=addresses)
 
     def returned(self, node: int) -> PeerLike | None:
         """The peer of a node that starts again; None if it was never let in and there is nobody whom it could ask."""
@@ -62,7 +63,10 @@ class Arrivals:
         if node in self._been_up:
             # Those it knew may all have left meanwhile: an operator names one who is there.
             nodes = sorted({*self._acquainted[node], *there[:1]})
-            return self._make_peer(node, nodes=nodes, incarnation=incarnation, identity=identity)
+            address = self._address(node)
+            return self._make_peer(
+                node, nodes=nodes, incarnation=incarnation, identity=identity, address=address
+            )
         return self._make_newcomer(node, there, incarnation) if there else None
 
     def newcomer(self, node: int) -> PeerLike | None:
@@ -86,9 +90,19 @@ class Arrivals:
         self._used.add((node, incarnation))
 
     def _make_newcomer(self, node: int, seeds: tuple[int, ...], incarnation: int) -> PeerLike:
-        peer = self._make_peer(node, seeds=seeds, incarnation=incarnation, identity=self._identity[node])
+        peer = self._make_peer(
+            node,
+            seeds=seeds,
+            incarnation=incarnation,
+            identity=self._identity[node],
+            address=self._address(node),
+        )
         self._after(PATIENCE, lambda: self._ask_again(node, peer, ATTEMPTS_MAX))
         return peer
+
+    def _address(self, node: int) -> bytes:
+        """Another one for every life of the node."""
+        return b"%d#%d" % (node, self._lives.crashes[node])
 
     def met(self, node: int, other: int) -> None:
         """`node` deals with `other` from now on."""

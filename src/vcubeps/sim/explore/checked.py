@@ -16,22 +16,23 @@ from vcubeps.protocol.outputs import (
     Subscribed,
     Unsubscribed,
 )
-from vcubeps.protocol.peer import Peer
 from vcubeps.sim.explore.peers import WatchedPeer
 
 
 class Told:
     """What the outputs of one peer have said of other nodes and of members, as a driver would follow it."""
 
-    def __init__(self, peer: Peer) -> None:
-        self._present = {node: (incarnation, b"") for node, incarnation in peer.present.items()}
+    def __init__(self, peer: WatchedPeer) -> None:
+        self._present = {
+            node: (incarnation, peer.address_of(node)) for node, incarnation in peer.present.items()
+        }
         """Node → its incarnation, and its address if one was told."""
         self._departed: dict[int, int] = {}
         """Node → newest incarnation that has departed since this node started last: it must not come again."""
         self._members: dict[str, set[int]] = {}
         """Topic → the other members, as far as the subscription is in effect."""
 
-    def follow(self, peer: Peer, outputs: Iterable[Output]) -> None:
+    def follow(self, peer: WatchedPeer, outputs: Iterable[Output]) -> None:
         """Raise AssertionError if the outputs of an input contradict each other, or what `peer` says now."""
         subscribed = set()
         for output in outputs:
@@ -59,8 +60,8 @@ class Told:
                     self._members[topic].remove(node)
                 case Send(destination):
                     assert destination != peer.node, "sends something to itself"
-        present = {node: incarnation for node, (incarnation, _) in self._present.items()}
-        assert present == dict(peer.present), f"has told of {present}, and {dict(peer.present)} are present"
+        present = {node: (incarnation, peer.address_of(node)) for node, incarnation in peer.present.items()}
+        assert self._present == present, f"has told of {self._present}, and {present} are present"
         for topic in [*self._members, *subscribed]:
             members = peer.members(topic).keys() - {peer.node}
             if not peer.can_unsubscribe(topic):

@@ -50,6 +50,7 @@ class PeerLike(Protocol):
     def known_incarnation(self, node: int) -> int: ...
     def believes_dead(self, node: int) -> bool: ...
     def dead_incarnation(self, node: int) -> int: ...
+    def address_of(self, node: int) -> bytes: ...
     def standing(self) -> Standing: ...
     def standing_mark(self) -> tuple[object, object]: ...
 
@@ -66,6 +67,11 @@ class WatchedPeer(Peer):
     def dead_incarnation(self, node: int) -> int:
         """Newest incarnation of `node` that is dead here; −1 if there is none."""
         return self._local.ended(node)
+
+    def address_of(self, node: int) -> bytes:
+        """Where `node`, this one or one that is present, can be reached, as far as is known here."""
+        local = self._local
+        return local.card.address if node == local.me else local.card_of(node).address
 
     def standing(self) -> Standing:
         local = self._local

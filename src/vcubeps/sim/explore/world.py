@@ -296,8 +296,7 @@ class World:
     def _stop(self, node: int) -> None:
         """It tells all whom it reaches, and nothing that it has sent is lost."""
         incarnation = self._incarnation[node]
-        if node in self.live_peers and len(self.live_peers) > 1:
-            self._end(node, loss_of_256=0)
+        if node in self.live_peers and self.crash(node, loss_of_256=0):
             for other in self._links.say_goodbye(node, incarnation, self.live_peers):
                 delay = 1 + mix(self._seed, 17, node, other, incarnation) % (2 * USUAL_DELAY)
                 self.after(delay, lambda x=other: self.report(x, node, incarnation))  # type: ignore[misc]

@@ -1,4 +1,5 @@
-"""At rest all who live deal with each other as the incarnations that they are: nobody is alone, or sees ghosts."""
+"""At rest all who live deal with each other as the incarnations that they are, and know where to reach them: nobody is
+alone, or sees ghosts."""
 
 from __future__ import annotations
 
@@ -24,4 +25,11 @@ class Acquaintance(Checker):
                         f"deals with incarnation {peer.known_incarnation(other)} of node {other}"
                         f"{', which it believes dead,' if peer.believes_dead(other) else ''} "
                         f"instead of {its_peer.incarnation}",
+                    )
+                elif other != node and peer.address_of(other) != its_peer.address_of(other):
+                    self.report(
+                        world.time,
+                        node,
+                        f"would look for node {other} at {peer.address_of(other)!r} instead of "
+                        f"{its_peer.address_of(other)!r}",
                     )
