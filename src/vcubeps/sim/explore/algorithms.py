@@ -74,7 +74,7 @@ def _published(node: int, nodes: tuple[int, ...], **_: object) -> PeerLike:
     return FaultFreePeer(node, nodes)
 
 
-ALGORITHMS: Mapping[str, PeerFactory] = {
+ALGORITHMS: dict[str, PeerFactory] = {
     "amended": WatchedPeer,
     "checked": CheckedPeer,
     "published": _published,
