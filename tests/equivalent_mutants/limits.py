@@ -2,7 +2,9 @@
 
 _SHORTCUT = "a shortcut for the names that most topics have; what follows looks again and decides"
 
-_PROVISION = "a provision for joins and leaves, one counter per topic: any number from some millions on would do"
+_PROVISION = (
+    "a provision for joins and leaves, one counter per topic: any number from some millions on would do"
+)
 
 _LISTED = "a choice between large copies and questions; what is delivered does not depend on it"
 

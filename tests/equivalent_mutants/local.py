@@ -16,6 +16,11 @@ _SAVED = "of whoever is not fresh, `fresh` comes out the same; the condition onl
 _CHANGED = "self.changes += 1"
 
 EQUIVALENT = {
+    (
+        "StartAgain.__init__",
+        "def __init__(self, reason: RestartReason, ended: int = -1, told_by: frozenset[int] = frozenset()) -> None:",
+        "constant:-1→0",
+    ): "only the larger of it and the own incarnation matters, which is at least 0",
     ("LocalNode.__init__", "self.clock = 0", "constant:0→1"): _ORDER,
     ("LocalNode.__init__", "self.changes = 0", "constant:0→1"): _MARK,
     ("LocalNode.__init__", "self.changes = 0", "constant:0→-1"): _MARK,
