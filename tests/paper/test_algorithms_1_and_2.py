@@ -334,6 +334,12 @@ def test_algorithm_2_lines_63_to_68_a_subscriber_receives_and_delivers() -> None
     assert outputs[1:] == [Received(T, 1, (1,)), Deliver(T, 1, ((1, b"1.1"),), {})]
 
 
+def test_algorithm_2_lines_63_to_68_what_has_to_wait_is_not_announced_as_delivered_at_once() -> None:
+    outputs = subscriber(0, 4).receive(1, pub(1, 3, (3, 99)))
+
+    assert outputs[-1] == Received(T, 1, (3,), at_once=False)
+
+
 def test_algorithm_2_lines_64_and_65_only_the_first_reception_from_a_source_is_noted() -> None:
     peer = subscriber(0, 4)
     peer.receive(1, pub(1, 3, (3, 99)))

@@ -19,7 +19,9 @@ from crash_stories import (
 )
 from vcubeps.protocol.messages import (
     Ack,
+    Copy,
     Flush,
+    Publication,
 )
 from vcubeps.protocol.outputs import (
     Acknowledged,
@@ -188,6 +190,24 @@ def test_a_dependency_on_a_message_that_nobody_holds_is_met_by_the_flushes(lost:
     assert lost.delivered[3] == [(2, b"m2")]
     assert lost.delivered[1] == [(2, b"m2")]
     assert at_work(lost) == {}
+
+
+def test_what_the_first_incarnation_lost_does_not_come_again_when_the_second_crashes() -> None:
+    """3 has crashed, come back and crashed again. What depends on a message that was lost with the first need not wait
+    until the second crash is final."""
+    wire = members_of(range(4))
+    wire.crash(3)
+    report(wire, 3)
+    wire.recover(3)
+    wire.run()
+    crash_without_a_trace(wire, 3)
+    wire.suspect(0, 3, 1)
+    assert wire.peers[0].footprint()["crashes_not_final"] == 1
+    publication = Publication(1, T, 2, ((2, b"m"),), {3: 2}, digest=0, stamp=9)
+
+    wire.receive(0, 1, Copy(0, 0, 100, publication, {0: 1}, {}))
+
+    assert wire.delivered[0] == [(1, b"m")]
 
 
 def test_a_lost_message_does_not_hide_what_it_depended_on() -> None:

@@ -21,8 +21,19 @@ from crash_stories import T, at_work, crash_without_a_trace, is_flush, members_o
 from vcubeps.protocol import local as local_module
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import MAX_ADDRESS_BYTES, MAX_GRAVES, MAX_IDENTITY
-from vcubeps.protocol.messages import ANY_INCARNATION, Card, Fence, Hello, Welcome
-from vcubeps.protocol.outputs import Arrived, Departed, IdTaken, Restarted, RestartReason, Send, Up
+from vcubeps.protocol.messages import (
+    ANY_INCARNATION,
+    Ack,
+    Card,
+    Copy,
+    Fence,
+    Hello,
+    Over,
+    Publication,
+    Taken,
+    Welcome,
+)
+from vcubeps.protocol.outputs import Arrived, Departed, IdTaken, Output, Restarted, RestartReason, Send, Up
 from vcubeps.protocol.peer import Peer
 from wire import Wire
 
@@ -328,6 +339,24 @@ def test_otherwise_it_is_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) ->
     assert (0, T) not in relay_sends_to_a_newcomer_that_it_has_not_let_in().subscribed
 
 
+def test_a_relay_does_not_serve_an_incarnation_that_it_has_served_before_and_that_is_no_more() -> None:
+    """4 publishes twice by way of 0, to 1 as well, which 0 hears of in its next incarnation only."""
+    relay = members_of((0, 4)).peers[0]
+
+    def receive_publication(counter: int) -> list[Output]:
+        publication = Publication(4, T, counter, ((counter, b"m"),), {}, digest=0, stamp=counter)
+        return relay.receive(4, Copy(0, 0, counter, publication, {0: 1, 1: 1}, {}))
+
+    served = receive_publication(2)
+    assert [output.destination for output in served if isinstance(output, Send)] == [1]
+    relay.receive(1, Hello(1, ANY_INCARNATION, Card(1), 0, {}))
+
+    outputs = receive_publication(3)
+
+    [sent] = [output for output in outputs if isinstance(output, Send)]
+    assert (sent.destination, type(sent.message)) == (4, Ack)
+
+
 def newcomer_asks_while_all_boot() -> Wire:
     """0 and 1 start again together, and 5 asks 0 meanwhile: when 0 and 1 go up, everybody has answered everybody."""
     wire = Wire(Peer, range(2), ran_before=True)
@@ -437,15 +466,47 @@ def test_greeting_nobody_has_no_effect() -> None:
 # Addresses.
 
 
-def test_a_newcomer_is_told_the_addresses_of_those_who_were_there_from_the_start() -> None:
-    addresses = {node: b"host-%d" % node for node in range(4)}
-    wire = Wire(partial(Peer, addresses=addresses), range(4))
+def with_addresses(count: int) -> Wire:
+    """So many nodes that start together; node 1 is at b"host-1", and so on."""
+    addresses = {node: b"host-%d" % node for node in range(count)}
+    wire = Wire(partial(Peer, addresses=addresses), range(count))
     wire.addresses.update({address: node for node, address in addresses.items()})
+    return wire
+
+
+def test_a_newcomer_is_told_the_addresses_of_those_who_were_there_from_the_start() -> None:
+    wire = with_addresses(4)
 
     wire.arrive(9, [0], address=b"host-9")
     wire.run()
 
-    assert {(a.node, a.address) for a in outputs_of(wire, 9, Arrived) if a.address} == set(addresses.items())
+    told = {(a.node, a.address) for a in outputs_of(wire, 9, Arrived) if a.address}
+    assert told == {(node, b"host-%d" % node) for node in range(4)}
+
+
+def test_a_newcomer_is_told_by_its_seed_where_the_others_are() -> None:
+    """It could not ask them otherwise."""
+    wire = with_addresses(4)
+    for other in (1, 2, 3):
+        wire.hold(other, 9)
+
+    wire.arrive(9, [0])
+    wire.run()
+
+    assert all(Arrived(other, 0, b"host-%d" % other) in wire.outputs[9] for other in (1, 2, 3))
+
+
+def test_a_newcomer_is_told_where_one_of_the_first_nodes_is_that_has_come_back() -> None:
+    wire = with_addresses(3)
+    wire.crash(1)
+    wire.recover(1)
+    wire.run()
+    wire.hold(1, 9)
+
+    wire.arrive(9, [0])
+    wire.run()
+
+    assert Arrived(1, 1, b"host-1") in wire.outputs[9]
 
 
 def test_an_address_that_becomes_known_later_is_told() -> None:
@@ -477,6 +538,19 @@ def test_whom_a_node_deals_with_again_when_it_starts_again_is_told() -> None:
     assert Arrived(1, 0, b"") in wire.outputs[0][since:]
 
 
+def test_where_they_are_is_told_with_it() -> None:
+    wire = with_addresses(3)
+    wire.hold(2, 0, is_flush)
+    crash_without_a_trace(wire, 1)
+    wire.suspect(0, 1, 0)
+
+    wire.suspect(2, 0, 0)
+    wire.run()
+
+    since = wire.outputs[0].index(Restarted(1, (), RestartReason.DECLARED_CRASHED))
+    assert Arrived(1, 0, b"host-1") in wire.outputs[0][since:]
+
+
 def test_addresses_are_told_to_all() -> None:
     wire = members_of(range(4))
     wire.arrive(8, [0], address=b"at 8", identity=88)
@@ -500,6 +574,79 @@ def test_an_address_may_change_with_the_incarnation() -> None:
 
     assert Arrived(9, 1, b"there") in wire.outputs[1]
     assert present_everywhere(wire)
+
+
+# Who is heard of before it has introduced itself.
+
+
+def booting_node() -> Peer:
+    """Node 0 comes back and waits for 1."""
+    peer = Peer(0, range(2), incarnation=1)
+    peer.start()
+    return peer
+
+
+NOT_INTRODUCED = Over(5, 1, {7: 0})
+"""A message to that node; it does not tell more of its sender than the incarnation."""
+
+
+def hello_of(incarnation: int, identity: int, address: bytes = b"") -> Hello:
+    return Hello(incarnation, ANY_INCARNATION, Card(incarnation, identity, address), 0, {})
+
+
+def arrivals(outputs: list[Output]) -> list[Output]:
+    return [output for output in outputs if isinstance(output, Arrived)]
+
+
+def told_taken(outputs: list[Output]) -> bool:
+    return any(isinstance(output, Send) and isinstance(output.message, Taken) for output in outputs)
+
+
+def test_whose_message_overtakes_its_hello_is_not_told_that_its_own_id_is_taken() -> None:
+    peer = booting_node()
+    peer.receive(9, NOT_INTRODUCED)
+
+    outputs = peer.receive(9, hello_of(5, identity=3))
+
+    assert not told_taken(outputs)
+    assert any(isinstance(output, Send) and is_welcome(output.message) for output in outputs)
+
+
+def test_after_its_hello_its_id_is_taken() -> None:
+    peer = booting_node()
+    peer.receive(9, NOT_INTRODUCED)
+    peer.receive(9, hello_of(5, identity=3))
+
+    outputs = peer.receive(9, hello_of(6, identity=4))
+
+    assert told_taken(outputs)
+
+
+def test_the_address_on_its_hello_is_told_once() -> None:
+    peer = booting_node()
+    before = peer.receive(9, NOT_INTRODUCED)
+
+    first = peer.receive(9, hello_of(5, 3, b"at 9"))
+    second = peer.receive(9, hello_of(5, 3, b"at 9"))
+
+    assert arrivals(before) == [Arrived(9, 5, b"")]
+    assert arrivals(first) == [Arrived(9, 5, b"at 9")]
+    assert arrivals(second) == []
+
+
+def test_what_it_says_later_does_not_make_its_address_unknown() -> None:
+    peer = booting_node()
+    peer.receive(9, hello_of(5, 3, b"at 9"))
+
+    outputs = peer.receive(9, NOT_INTRODUCED)
+
+    assert arrivals(outputs) == []
+    [welcome] = [
+        output.message
+        for output in peer.receive(1, Hello(0, ANY_INCARNATION, Card(0), 0, {}))
+        if isinstance(output, Send) and is_welcome(output.message)
+    ]
+    assert welcome.living[9] == Card(5, 3, b"at 9")
 
 
 # Ids.
@@ -810,6 +957,15 @@ def test_a_newcomer_that_makes_no_sense_is_refused(arguments: dict[str, Any], co
         Peer(9, **arguments)
 
     assert complaint in str(error.value)
+
+
+def test_identity_and_address_may_be_as_large_as_their_limits() -> None:
+    wire = members_of(range(2))
+
+    wire.arrive(9, [0], identity=MAX_IDENTITY, address=bytes(MAX_ADDRESS_BYTES))
+    wire.run()
+
+    assert present_everywhere(wire)
 
 
 @pytest.mark.parametrize("other", [0, -5, 1 << 20])

@@ -369,6 +369,50 @@ def test_if_it_held_for_that_one_only_an_earlier_one_would_never_be_over(
     assert not all_is_over(one_who_comes_back_is_told_of_an_incarnation_that_all_others_have_outlived())
 
 
+def is_over_of(incarnation: int) -> Any:
+    """Whether a message says that this incarnation of 1 is over."""
+    return lambda message: is_over(message) and message.dead == {1: incarnation}
+
+
+def one_is_told_late_that_the_incarnation_before_the_last_is_over() -> Wire:
+    """1 crashes, comes back and crashes again. 2 has not been told yet that the first of it is over."""
+    wire = members_of(range(3))
+    wire.hold(0, 2, is_over_of(0))
+    wire.crash(1)
+    report(wire, 1)
+    wire.recover(1)
+    wire.run()
+    assert wire.peers[2].present[1] == 1
+    crash_without_a_trace(wire, 1)
+    return wire
+
+
+def test_that_an_incarnation_is_over_does_not_end_the_crash_of_a_later_one() -> None:
+    wire = one_is_told_late_that_the_incarnation_before_the_last_is_over()
+    wire.hold(2, 0, is_final)
+    report(wire, 1)
+
+    wire.release(0, 2)
+    wire.run()
+
+    assert wire.peers[2].known_incarnation(1) == 1
+    assert wire.peers[2].footprint()["crashes_not_over"] == 1
+    wire.release(2, 0)
+    wire.run()
+    assert all_is_over(wire)
+
+
+def test_that_an_incarnation_is_over_does_not_hide_that_a_later_one_was() -> None:
+    wire = one_is_told_late_that_the_incarnation_before_the_last_is_over()
+    report(wire, 1)
+    assert all_is_over(wire)
+
+    wire.release(0, 2)
+    wire.run()
+
+    assert wire.peers[2].known_incarnation(1) == 1
+
+
 def an_incarnation_is_skipped_where_the_crash_before_it_is_not_over() -> Wire:
     """0 deals with 5 as 9, as 10 and as 11. 1 hears of 11 first, then that 9 has crashed, and lets 11 in when that is
     final. Then 0 flushes that 10 has crashed."""

@@ -285,6 +285,18 @@ def test_identifiers_must_lie_in_the_largest_cube(misplaced: Any) -> None:
     assert "renumber" in text
 
 
+def test_of_many_identifiers_that_are_none_eight_are_named_and_long_ones_only_begun() -> None:
+    """The error stays short however much is wrong."""
+    nodes = [0, *(f"node-{number}" for number in range(8)), "a" + "b" * 30]
+
+    text = refused_nodes(0, nodes)
+
+    assert (
+        "got 'a" + "b" * 18 + ", 'node-0', 'node-1', 'node-2', 'node-3', 'node-4', 'node-5', 'node-6':"
+        in text
+    )
+
+
 def test_identifiers_may_reach_to_both_ends_of_the_largest_cube() -> None:
     wire = Wire(Peer, [0, LARGEST_ID])
     wire.subscribe(LARGEST_ID, T)

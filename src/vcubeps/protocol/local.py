@@ -202,20 +202,18 @@ class LocalNode:
         self._renew_fresh()
 
     def forget(self, crashes: Mapping[int, int]) -> None:
-        """All incarnations up to these are over; nodes whose newest known one is among them are absent from now on."""
+        """All incarnations up to these are over; nodes whose newest known one is among them are absent from now on.
+        What of these is dead here is final here."""
         self.changes += 1
         for node, incarnation in crashes.items():
-            if self.final.get(node, -1) == self.dead.get(node) and self.dead[node] <= incarnation:
+            if node in self.dead and self.dead[node] <= incarnation:
                 del self.known[node], self.dead[node], self.final[node]
                 self.cards.pop(node, None)
-            if node != self.me:
+            if incarnation > self.ended(node):
                 self.bury(node, incarnation)
 
     def bury(self, node: int, incarnation: int) -> None:
         """`node`, which is absent, has been there as `incarnation`."""
-        if node in self.known or incarnation <= self._graves.get(node, self._forgotten):
-            return
-        self._graves.pop(node, None)
         self._graves[node] = incarnation
         if len(self._graves) > MAX_GRAVES:
             oldest = next(iter(self._graves))
@@ -224,7 +222,7 @@ class LocalNode:
     def inherit(self, older: LocalNode) -> None:
         """Take over what an older incarnation of this node knew of others that outlives it: how to reach them. Whom it
         held for dead does not: it may have been wrong, and others may go on with them."""
-        self.cards = {x: card for x, card in older.cards.items() if x in self.known}
+        self.cards = older.cards
 
     def _strike(self, node: int) -> None:
         """From the living, if it is there."""
