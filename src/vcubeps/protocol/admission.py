@@ -25,8 +25,8 @@ class Admission:
         self.came_up_with: Incarnations = {}
         """Node → newest incarnation of it that welcomed this one while it was booting."""
         self._hellos: dict[int, Card] = {}
-        """Node → card of the newest incarnation of it that has been heard of since the crashes known here were final;
-        where there are two of one incarnation, the one that says more."""
+        """Node → card of the newest incarnation of it that Hellos have named, until all known crashes are final; of two
+        cards of one incarnation, the one that says more."""
         self._owed: dict[tuple[int, int], tuple[int, Incarnations]] = {}
         """Incarnation of a node whose Hello is not answered yet → the digest that it asked with, and whom it wants
         to be dealt with before."""
