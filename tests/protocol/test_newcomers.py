@@ -92,10 +92,12 @@ def asked(outputs: list[Output]) -> list[int]:
     return [destination for destination, _ in sent(outputs, Hello)]
 
 
-def hello_of(incarnation: int = 0, identity: int = 0, address: bytes = b"", **news: Card) -> Hello:
-    """With `news` as `_8=Card(0)`."""
-    named = {int(node[1:]): card for node, card in news.items()}
-    return Hello(incarnation, ANY_INCARNATION, Card(incarnation, identity, address), digest=0, news=named)
+def hello_of(
+    incarnation: int = 0, identity: int = 0, address: bytes = b"", news: dict[int, Card] | None = None
+) -> Hello:
+    return Hello(
+        incarnation, ANY_INCARNATION, Card(incarnation, identity, address), digest=0, news=news or {}
+    )
 
 
 def welcome_of(node: int, *dealt_with: int, is_up: bool = True) -> Welcome:
@@ -346,7 +348,7 @@ def test_a_welcome_calls_nobody_dead_who_has_just_been_let_in() -> None:
     """8 is let in because 9 has heard of it."""
     peer = Peer(0, range(2))
 
-    outputs = peer.receive(9, hello_of(identity=9, _8=Card(0, 8)))
+    outputs = peer.receive(9, hello_of(identity=9, news={8: Card(0, 8)}))
 
     assert peer.present.keys() == {1, 8, 9}
     assert {node: welcome.dead for node, welcome in sent(outputs, Welcome)} == {8: {}, 9: {}}
@@ -358,7 +360,7 @@ def test_a_hello_that_names_its_receiver_is_answered_like_any_other() -> None:
     peer = Peer(0, range(2))
     peer.receive(9, hello_of(identity=9))
 
-    outputs = peer.receive(9, hello_of(identity=9, _0=Card(0)))
+    outputs = peer.receive(9, hello_of(identity=9, news={0: Card(0)}))
 
     assert [node for node, _ in sent(outputs, Welcome)] == [9]
     assert peer.present.keys() == {1, 9}
@@ -368,7 +370,7 @@ def test_a_hello_that_names_a_receiver_that_boots_is_answered_like_any_other() -
     peer = Peer(0, range(2), incarnation=1)
     peer.start()
 
-    outputs = peer.receive(9, hello_of(identity=9, _0=Card(1)))
+    outputs = peer.receive(9, hello_of(identity=9, news={0: Card(1)}))
 
     assert [node for node, _ in sent(outputs, Welcome)] == [9]
     assert peer.present.keys() == {9}
@@ -386,7 +388,7 @@ def test_who_is_named_in_a_hello_does_not_answer_that_it_is_dead_itself(
     report(wire, 10)
     assert wire.peers[0]._local.ended(77) == 4
 
-    outputs = wire.peers[0].receive(9, hello_of(7, identity=9, _0=Card(0)))
+    outputs = wire.peers[0].receive(9, hello_of(7, identity=9, news={0: Card(0)}))
 
     assert [welcome.dead for _, welcome in sent(outputs, Welcome)] == [{}]
 
@@ -682,7 +684,7 @@ def test_an_address_that_becomes_known_later_is_told() -> None:
 def test_the_address_of_one_that_was_let_in_on_the_word_of_another_is_told_when_it_says_hello() -> None:
     """8 had heard something of 9, and nothing from it."""
     peer = Peer(0, range(2))
-    outputs = peer.receive(8, hello_of(identity=8, _9=Card(5)))
+    outputs = peer.receive(8, hello_of(identity=8, news={9: Card(5)}))
     assert Arrived(9, 5, b"") in outputs
 
     outputs = peer.receive(9, hello_of(5, identity=9, address=b"at 9"))
@@ -694,7 +696,7 @@ def test_the_address_of_one_that_was_let_in_on_the_word_of_another_is_told_when_
 def test_what_a_newcomer_says_of_itself_counts_more_than_what_others_do(is_introduced_first: bool) -> None:
     """Others may have heard of it without its address."""
     wire = waits_for_a_flush()
-    hellos = [(8, hello_of(identity=8, _9=Card(5))), (9, hello_of(5, identity=9, address=b"at 9"))]
+    hellos = [(8, hello_of(identity=8, news={9: Card(5)})), (9, hello_of(5, identity=9, address=b"at 9"))]
     wire.addresses[b"at 9"] = 9
     for sender, hello in hellos if is_introduced_first else hellos[::-1]:
         wire.receive(0, sender, hello)
