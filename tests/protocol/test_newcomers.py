@@ -30,6 +30,7 @@ from vcubeps.protocol.messages import (
     Hello,
     Over,
     Publication,
+    Subscription,
     Taken,
     Welcome,
 )
@@ -69,6 +70,34 @@ def all_talk_to_each_other(wire: Wire) -> bool:
 
 def outputs_of(wire: Wire, node: int, kind: type) -> list[Any]:
     return [output for output in wire.outputs[node] if isinstance(output, kind)]
+
+
+def sent(outputs: list[Output], kind: type) -> list[tuple[int, Any]]:
+    """Messages of one kind, with their destinations."""
+    return [
+        (output.destination, output.message)
+        for output in outputs
+        if isinstance(output, Send) and isinstance(output.message, kind)
+    ]
+
+
+def asked(outputs: list[Output]) -> list[int]:
+    """Who is said Hello to."""
+    return [destination for destination, _ in sent(outputs, Hello)]
+
+
+def hello_of(
+    incarnation: int = 0, identity: int = 0, address: bytes = b"", news: dict[int, Card] | None = None
+) -> Hello:
+    return Hello(
+        incarnation, ANY_INCARNATION, Card(incarnation, identity, address), digest=0, news=news or {}
+    )
+
+
+def welcome_of(node: int, *dealt_with: int, is_up: bool = True) -> Welcome:
+    """Of first incarnation `node`, which deals with first incarnations only, to one."""
+    living = {other: Card(0) for other in (node, *dealt_with)}
+    return Welcome(0, 0, Card(0), {}, digest=0, living=living, clock=0, is_up=is_up, admit=is_up)
 
 
 # Coming.
@@ -203,6 +232,46 @@ def test_a_newcomer_that_comes_during_a_crash_is_let_in_when_that_is_final() -> 
     assert 3 not in wire.peers[9].present
 
 
+def waits_for_a_flush() -> Wire:
+    """3 has crashed, and that is not final at 0, which lets nobody in before it is."""
+    wire = members_of(range(4))
+    wire.hold(2, 0, is_flush)
+    crash_without_a_trace(wire, 3)
+    report(wire, 3)
+    return wire
+
+
+def test_a_newcomer_that_dies_while_it_waits_to_be_let_in_is_not_let_in() -> None:
+    """1 has let it in, and 0 hears of its end from 1."""
+    wire = waits_for_a_flush()
+    wire.arrive(9, [0, 1])
+    wire.run()
+    crash_without_a_trace(wire, 9)
+    wire.suspect(1, 9, 0)
+    wire.run()
+
+    wire.release(2, 0)
+    wire.run()
+
+    assert Arrived(9, 0, b"") in wire.outputs[1]
+    assert Arrived(9, 0, b"") not in wire.outputs[0]
+    assert present_everywhere(wire)
+    assert at_work(wire) == {}
+
+
+@pytest.mark.parametrize("incarnations", [(0, 1), (1, 0)], ids=str)
+def test_of_two_incarnations_that_wait_to_be_let_in_the_newer_one_is(incarnations: tuple[int, int]) -> None:
+    """Whichever comes first: a Hello may overtake."""
+    wire = waits_for_a_flush()
+    for incarnation in incarnations:
+        wire.receive(0, 9, hello_of(incarnation, identity=9))
+
+    wire.release(2, 0)
+    wire.run()
+
+    assert [arrived for arrived in outputs_of(wire, 0, Arrived) if arrived.node == 9] == [Arrived(9, 1, b"")]
+
+
 @pytest.mark.parametrize("steps", range(12))
 def test_a_node_may_crash_at_any_moment_of_a_newcomers_join(steps: int) -> None:
     wire = members_of(range(4))
@@ -267,6 +336,121 @@ def test_without_that_rule_a_newcomer_waits_for_a_report(monkeypatch: pytest.Mon
 
     assert not was_up
     assert present_everywhere(wire)
+
+
+def test_a_welcome_calls_nobody_dead_who_has_just_been_let_in() -> None:
+    """8 is let in because 9 has heard of it."""
+    peer = Peer(0, range(2))
+
+    outputs = peer.receive(9, hello_of(identity=9, news={8: Card(0, 8)}))
+
+    assert peer.present.keys() == {1, 8, 9}
+    assert {node: welcome.dead for node, welcome in sent(outputs, Welcome)} == {8: {}, 9: {}}
+
+
+def test_a_hello_that_names_its_receiver_is_answered_like_any_other() -> None:
+    """A Welcome without a list may overtake the one with it: then the newcomer does not know yet whom the sender deals
+    with, and names all whom it knows of."""
+    peer = Peer(0, range(2))
+    peer.receive(9, hello_of(identity=9))
+
+    outputs = peer.receive(9, hello_of(identity=9, news={0: Card(0)}))
+
+    assert [node for node, _ in sent(outputs, Welcome)] == [9]
+    assert peer.present.keys() == {1, 9}
+
+
+def test_a_hello_that_names_a_receiver_that_boots_is_answered_like_any_other() -> None:
+    peer = Peer(0, range(2), incarnation=1)
+    peer.start()
+
+    outputs = peer.receive(9, hello_of(identity=9, news={0: Card(1)}))
+
+    assert [node for node, _ in sent(outputs, Welcome)] == [9]
+    assert peer.present.keys() == {9}
+
+
+def test_who_is_named_in_a_hello_does_not_answer_that_it_is_dead_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though all incarnations up to 4 are no more, of any node that nobody remembers."""
+    monkeypatch.setattr(local_module, "MAX_GRAVES", 0)
+    wire = members_of(range(2))
+    wire.arrive(10, [0], incarnation=4)
+    wire.run()
+    wire.crash(10)
+    report(wire, 10)
+    assert wire.peers[0]._local.ended(77) == 4
+
+    outputs = wire.peers[0].receive(9, hello_of(7, identity=9, news={0: Card(0)}))
+
+    assert [welcome.dead for _, welcome in sent(outputs, Welcome)] == [{}]
+
+
+def test_a_hello_names_those_only_of_whom_its_receiver_has_not_been_heard_to_know() -> None:
+    peer = Peer(9, seeds=[0], identity=9)
+    peer.start()
+    peer.receive(0, welcome_of(0, 1))
+    peer.receive(1, welcome_of(1, 2))
+
+    outputs = peer.receive(2, welcome_of(2, 0, 1))
+
+    assert {node: set(hello.news) for node, hello in sent(outputs, Hello)} == {0: {2}, 1: {0}}
+
+
+def test_a_seed_is_asked_once() -> None:
+    wire = Wire(Peer, [0])
+
+    wire.arrive(9, [0])
+    wire.run()
+
+    assert present_everywhere(wire)
+    assert asked(wire.outputs[9]) == [0]
+
+
+def newcomer_among_newcomers() -> Peer:
+    """9 has been told by its seed that 8 is there, and has asked 8."""
+    peer = Peer(9, seeds=[0], identity=9)
+    peer.start()
+    assert asked(peer.receive(0, welcome_of(0, 8))) == [8]
+    return peer
+
+
+def test_whoever_says_hello_to_one_that_boots_is_asked_back_once() -> None:
+    """What was sent to it before may have been dropped; what is sent now is not."""
+    peer = newcomer_among_newcomers()
+
+    outputs = [peer.receive(8, hello_of(identity=8)) for _ in range(3)]
+
+    assert [asked(each) for each in outputs] == [[8], [], []]
+
+
+def test_whoever_is_met_by_its_hello_is_asked_once() -> None:
+    peer = newcomer_among_newcomers()
+
+    outputs = peer.receive(7, hello_of(identity=7))
+
+    assert asked(outputs) == [7]
+
+
+def test_whoever_has_answered_is_not_asked_back() -> None:
+    peer = newcomer_among_newcomers()
+    peer.receive(8, welcome_of(8, 0, 3))
+    assert not peer.is_up
+
+    outputs = peer.receive(8, hello_of(identity=8))
+
+    assert asked(outputs) == []
+
+
+def test_whoever_lets_one_in_that_has_not_heard_of_it_is_asked_when_it_says_something() -> None:
+    """1 has been told of 9, and its Welcome is slow."""
+    peer = Peer(9, seeds=[0], identity=9)
+    peer.start()
+
+    outputs = peer.receive(1, Copy(0, 0, 1, Subscription(1, T, 1), {9: 0}, fresh={}))
+
+    assert asked(outputs) == [1]
 
 
 def test_arrivals_and_departures_are_told() -> None:
@@ -453,6 +637,24 @@ def test_greeting_those_who_are_there_anyway_has_no_effect() -> None:
     assert not wire.in_flight
 
 
+def test_a_greeting_that_comes_when_both_deal_with_each_other_has_no_effect() -> None:
+    """0 greets 9, which it does not know; 9 is let in before that arrives."""
+    wire = members_of(range(2))
+    wire.hold(9, 0)
+    wire.hold(0, 9, is_hello)
+    wire.arrive(9, [1])
+    wire.greet(0, 9)
+    wire.release(9, 0)
+    wire.run()
+    assert present_everywhere(wire)
+
+    wire.release(0, 9)
+    wire.run()
+
+    assert present_everywhere(wire)
+    assert outputs_of(wire, 0, Restarted) == outputs_of(wire, 9, Restarted) == []
+
+
 def test_greeting_nobody_has_no_effect() -> None:
     wire = members_of(range(4))
 
@@ -521,6 +723,32 @@ def test_an_address_that_becomes_known_later_is_told() -> None:
     wire.receive(9, 1, Welcome(0, 0, card, {}, digest=0, living={1: card}, clock=0, is_up=True, admit=True))
 
     assert Arrived(1, 0, b"host-1") in wire.outputs[9]
+
+
+def test_the_address_of_one_that_was_let_in_on_the_word_of_another_is_told_when_it_says_hello() -> None:
+    """8 had heard something of 9, and nothing from it."""
+    peer = Peer(0, range(2))
+    outputs = peer.receive(8, hello_of(identity=8, news={9: Card(5)}))
+    assert Arrived(9, 5, b"") in outputs
+
+    outputs = peer.receive(9, hello_of(5, identity=9, address=b"at 9"))
+
+    assert outputs[0] == Arrived(9, 5, b"at 9")
+
+
+@pytest.mark.parametrize("is_introduced_first", [True, False])
+def test_what_a_newcomer_says_of_itself_counts_more_than_what_others_do(is_introduced_first: bool) -> None:
+    """Others may have heard of it without its address."""
+    wire = waits_for_a_flush()
+    hellos = [(8, hello_of(identity=8, news={9: Card(5)})), (9, hello_of(5, identity=9, address=b"at 9"))]
+    wire.addresses[b"at 9"] = 9
+    for sender, hello in hellos if is_introduced_first else hellos[::-1]:
+        wire.receive(0, sender, hello)
+
+    wire.release(2, 0)
+    wire.run()
+
+    assert Arrived(9, 5, b"at 9") in wire.outputs[0]
 
 
 def test_whom_a_node_deals_with_again_when_it_starts_again_is_told() -> None:
@@ -792,6 +1020,15 @@ def test_who_came_first_is_not_told() -> None:
 
     assert IdTaken() not in wire.outputs[9][before:]
     assert present_everywhere_but(wire, 1 << 20)
+
+
+def test_who_has_the_id_is_not_meant_when_another_one_is_told_that_it_is_taken() -> None:
+    """What is sent to somebody whose address is not known goes to whoever has the id."""
+    wire = Wire(Peer, [0])
+    wire.arrive(9, [0], identity=1)
+    wire.run()
+
+    assert wire.peers[9].receive(0, Taken(0, 0, identity=2)) == []
 
 
 def present_everywhere_but(wire: Wire, place: int) -> bool:

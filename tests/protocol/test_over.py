@@ -118,6 +118,23 @@ def test_that_a_crash_is_over_costs_a_few_messages_per_node(nodes: int) -> None:
     assert sum(len(sent_by(wire, node, Over)) for node in wire.peers) <= 2 * nodes
 
 
+def test_a_crash_that_was_final_before_a_newcomer_came_is_over_although_that_one_is_not_up_yet() -> None:
+    wire = members_of(range(4))
+    wire.hold(1, 0, is_final)
+    wire.crash(3)
+    report(wire, 3)
+    wire.hold(2, 9)
+    wire.arrive(9, [0])
+    wire.run()
+    assert 9 in wire.peers[0].present
+
+    wire.release(1, 0)
+    wire.run()
+
+    assert not wire.peers[9].is_up
+    assert not any(wire.peers[node].footprint()["crashes_not_over"] for node in (0, 1, 2))
+
+
 def test_the_last_node_forgets_by_itself() -> None:
     wire = members_of(range(2))
 

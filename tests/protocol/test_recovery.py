@@ -20,10 +20,13 @@ from vcubeps.protocol.messages import (
     Card,
     Copy,
     Fence,
+    Flush,
+    Hello,
     Subscription,
     Welcome,
 )
 from vcubeps.protocol.outputs import (
+    Departed,
     MemberJoined,
     Restarted,
     RestartReason,
@@ -286,6 +289,101 @@ def test_node_that_came_up_without_one_that_lived_starts_again() -> None:
 
     assert Restarted(2, (), RestartReason.CAME_UP_APART) in outputs
     assert not peer.is_up
+
+
+def test_node_that_a_welcome_reaches_after_it_went_up_on_a_later_one_does_not_start_again() -> None:
+    wire = Wire(Peer, range(2))
+    wire.crash(1)
+    report(wire, 1)
+    wire.hold(0, 1, only=lambda message: isinstance(message, Welcome) and message.admit)
+    wire.recover(1)
+    wire.run()
+    wire.greet(1, 0)
+    wire.run()
+    assert wire.peers[1].is_up
+
+    wire.release(0, 1)
+    wire.run()
+
+    assert wire.peers[1].is_up
+    assert wire.peers[1].incarnation == 1
+
+
+# Reports while a node boots.
+
+
+def booting(nodes: int) -> Peer:
+    """Incarnation 1 of node 0."""
+    peer = Peer(0, range(nodes), incarnation=1)
+    peer.start()
+    return peer
+
+
+def welcome_of(node: int, dealt_with: dict[int, int]) -> Welcome:
+    """Of one that boots too, to incarnation 1."""
+    living = {other: Card(incarnation) for other, incarnation in dealt_with.items()}
+    incarnation = dealt_with[node]
+    return Welcome(incarnation, 1, Card(incarnation), {}, 0, living, clock=0, is_up=False, admit=False)
+
+
+def test_who_was_reported_while_a_node_booted_is_told_when_it_goes_up() -> None:
+    """1 may live, and take this node for one that deals with it: if it has nothing to say to it, it hears of that only
+    by the Fence."""
+    peer = booting(3)
+    peer.receive(1, welcome_of(1, {1: 0}))
+    assert peer.suspect(1, 0) == [Departed(1, 0)]
+
+    outputs = peer.suspect(2, 0)
+
+    assert peer.is_up
+    assert Send(1, Fence(1, ANY_INCARNATION, incarnation=0)) in outputs
+
+
+def test_node_that_is_declared_crashed_while_it_boots_starts_again() -> None:
+    peer = booting(2)
+
+    outputs = peer.receive(1, Flush(0, 1, 1, dead={0: 1}, held={}, counter=1, subscriptions={}))
+
+    assert Restarted(2, (), RestartReason.DECLARED_CRASHED) in outputs
+
+
+# Whom the others deal with.
+
+
+def test_what_an_incarnation_has_said_of_whom_it_deals_with_does_not_count_for_the_next_one() -> None:
+    peer = booting(3)
+    peer.receive(1, welcome_of(1, {1: 0, 2: 0}))
+    peer.receive(1, Hello(1, ANY_INCARNATION, Card(1), 0, {}))
+    peer.receive(1, welcome_of(1, {1: 1}))
+
+    peer.receive(2, welcome_of(2, {1: 1, 2: 0}))
+    was_up = peer.is_up
+    peer.receive(1, welcome_of(1, {1: 1, 2: 0}))
+
+    assert not was_up
+    assert peer.is_up
+
+
+def test_what_one_has_said_before_does_not_count_for_another_that_says_the_same_now() -> None:
+    """1 and 2 answer by the same digest. 1 has said, in a Welcome that was sent later, that it deals with 3 too."""
+    peer = booting(4)
+    peer.receive(1, welcome_of(1, {1: 0, 2: 0}))
+    [hello] = peer.greet(1)
+    assert isinstance(hello, Send)
+    assert isinstance(hello.message, Hello)
+    the_same = Welcome(
+        0, 1, Card(0), {}, hello.message.digest, living=None, clock=0, is_up=False, admit=False
+    )
+    peer.receive(2, the_same)
+    peer.receive(3, welcome_of(3, {1: 0, 2: 0, 3: 0}))
+    peer.receive(1, welcome_of(1, {1: 0, 2: 0, 3: 0}))
+
+    peer.receive(1, the_same)
+    was_up = peer.is_up
+    peer.receive(2, welcome_of(2, {1: 0, 2: 0, 3: 0}))
+
+    assert not was_up
+    assert peer.is_up
 
 
 # Old incarnations.

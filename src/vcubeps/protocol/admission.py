@@ -25,7 +25,8 @@ class Admission:
         self.came_up_with: Incarnations = {}
         """Node → newest incarnation of it that welcomed this one while it was booting."""
         self._hellos: dict[int, Card] = {}
-        """Node → card of the newest incarnation of it that asked to be let in and has not been yet."""
+        """Node → card of the newest incarnation of it that Hellos have named, until all known crashes are final; of two
+        cards of one incarnation, the one that says more."""
         self._owed: dict[tuple[int, int], tuple[int, Incarnations]] = {}
         """Incarnation of a node whose Hello is not answered yet → the digest that it asked with, and whom it wants
         to be dealt with before."""
@@ -52,16 +53,14 @@ class Admission:
 
     def on_welcome(self, sender: int, welcome: Welcome) -> None:
         """Nobody is noted as having welcomed this node now: a Welcome that comes after it went up, and perhaps
-        before one that was sent earlier, must not hide that it came up without the sender."""
+        before one that was sent earlier, must not hide that it came up without the sender. It lets nobody in either: a
+        sender whom this node does not deal with boots, and says Hello, or lets this one in."""
         local, origin = self._local, welcome.origin
         if welcome.admit and self.came_up_with.get(sender, -1) < origin:
             # This node came up without the sender, which lived: what it took part in since is void.
             if origin > local.known.get(sender, -1):
                 local.deal_with(sender, welcome.card)
             raise StartAgain(RestartReason.CAME_UP_APART)
-        local.clock = max(local.clock, welcome.clock)
-        if origin > local.known.get(sender, -1):
-            self.on_newcomers({sender: welcome.card})
 
     # -- one id for two ------------------------------------------------------------------------
 
@@ -82,25 +81,28 @@ class Admission:
     # -- letting in ----------------------------------------------------------------------------
 
     def on_hello(self, sender: int, hello: Hello) -> None:
+        local = self._local
+        if local.living.get(sender) == hello.origin:
+            # Whoever introduced it before may not have known where it is.
+            local.renew_card(sender, hello.card)
         # Merged, because a Hello may overtake a later one that asks for more.
-        _, wanted = self._owed.get((sender, hello.origin), (0, {}))
+        _, wanted = self._owed.get((sender, hello.origin), (hello.digest, {}))
         merge_newest(wanted, {other: introduced.incarnation for other, introduced in hello.news.items()})
         self._owed[sender, hello.origin] = hello.digest, wanted
-        self.on_newcomers({**hello.news, sender: hello.card})
+        self._on_newcomers({**hello.news, sender: hello.card})
 
     def _is_dealt_with(self, other: int, incarnation: int) -> bool:
         """Whether this incarnation of `other` has been let in here, or is no more."""
         local = self._local
         return incarnation <= max(local.known.get(other, -1), local.ended(other))
 
-    def on_newcomers(self, cards: dict[int, Card]) -> None:
+    def _on_newcomers(self, cards: dict[int, Card]) -> None:
         """These have been heard of: let in those that have not been, after the end of the ones before them."""
         local, ended = self._local, {}
         for other, card in cards.items():
-            if other == local.me or self._is_dealt_with(other, card.incarnation):
+            if other == local.me:
                 continue
-            if other not in self._hellos or card.incarnation > self._hellos[other].incarnation:
-                self._hellos[other] = card
+            self._hellos[other] = max(card, self._hellos.get(other, card))
             if other in local.known and local.ended(other) < card.incarnation - 1:
                 ended[other] = card.incarnation - 1
         if ended:
@@ -109,8 +111,6 @@ class Admission:
 
     def welcome_newcomers(self) -> None:
         """Let in those whose previous incarnation is dealt with, and answer those who ask and can be answered."""
-        if not self._hellos and not self._owed:
-            return
         admitted = self._let_in()
         answered = self._take_answerable()
         for newcomer in admitted:
@@ -122,14 +122,13 @@ class Admission:
     def _let_in(self) -> list[int]:
         """Who is let in now: every known crash is final, that of the previous incarnation too."""
         local = self._local
-        if not local.up or not local.is_settled():
+        if not local.is_settled():
             return []
         admitted = []
-        for newcomer, card in list(self._hellos.items()):
-            if self._is_dealt_with(newcomer, card.incarnation):
-                del self._hellos[newcomer]
-            elif newcomer not in local.living:
-                del self._hellos[newcomer]
+        hellos, self._hellos = self._hellos, {}
+        for newcomer, card in hellos.items():
+            # It may be no more by now.
+            if not self._is_dealt_with(newcomer, card.incarnation):
                 local.deal_with(newcomer, card)
                 self._crashes.begin_with(newcomer)
                 self._crashes.give_up_copies()
@@ -162,8 +161,6 @@ class Admission:
         self, destination: int, asked_with: int | None, wanted: Incarnations, admit: bool
     ) -> None:
         local = self._local
-        if destination not in local.living:
-            return
         target = local.living[destination]
         digest = self.digest_for(destination)
         living = None

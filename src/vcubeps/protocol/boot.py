@@ -57,7 +57,7 @@ class Boot:
         """Node → newest incarnation of it that has welcomed this one."""
         self._founds = True
         """Nobody who is up has welcomed this node."""
-        self._may_found = True
+        self._may_found: bool
         """Whether it is enough that those who boot too have answered; otherwise somebody who is up must let it in."""
         self._silent: set[int] = set(local.living)
         self._awaited: set[int] = set()
@@ -118,8 +118,7 @@ class Boot:
     def _ask_those_met(self) -> None:
         met, self._met = self._met, []
         for other in met:
-            if other in self._local.living:
-                self.greet(other)
+            self.greet(other)
 
     def _ask_back(self, other: int, incarnation: int) -> None:
         """Once: what was sent to `other` before it was heard of here directly may have been dropped. The runtime sends
@@ -192,18 +191,12 @@ class Boot:
             self._kept.append((sender, message))
             return
         for flush in self._crashes.in_order(sender, message):
-            if flush.origin <= local.ended(sender):
-                return
-            if local.up:
-                self._crashes.on_flush(sender, flush)
-                continue
             if flush.dead.get(local.me, -1) >= local.incarnation:
                 raise StartAgain(RestartReason.DECLARED_CRASHED, flush.dead[local.me])
             self._declare_dead(flush.dead)
             self._crashes.note_flushed(sender, flush.dead)
-            if not flush.is_answer:
-                self._crashes.answer(sender, flush)
-            self._try_up()
+            self._crashes.answer(sender, flush)
+        self._try_up()
 
     def _declare_dead(self, crashes: Incarnations) -> None:
         """Note what of these crashes is news."""
@@ -215,7 +208,6 @@ class Boot:
 
     def on_suspicion(self, node: int, incarnation: int) -> None:
         """That incarnation, the newest the driver knows of, has crashed."""
-        self._awaited.discard(node)
         self._declare_dead({node: incarnation})
         self._try_up()
 
@@ -231,7 +223,6 @@ class Boot:
         local, origin = self._local, welcome.origin
         local.clock = max(local.clock, welcome.clock)
         if welcome.is_up:
-            self._booting_too.discard(sender)
             self._founds = False
             # Whom a node that is up does not deal with comes as a newcomer when it comes.
             self._awaited.clear()

@@ -130,8 +130,8 @@ class Ack(Message, frozen=True, array_like=True, gc=False, tag="ACK"):
     clock: int
 
 
-class Card(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How a node introduces itself, and is introduced by others."""
+class Card(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
+    """How a node introduces itself, and is introduced by others. Of two, the newer is greater, or says more."""
 
     incarnation: int
     identity: int = 0
