@@ -818,10 +818,6 @@ NOT_INTRODUCED = Over(5, 1, {7: 0})
 """A message to that node; it does not tell more of its sender than the incarnation."""
 
 
-def hello_of(incarnation: int, identity: int, address: bytes = b"") -> Hello:
-    return Hello(incarnation, ANY_INCARNATION, Card(incarnation, identity, address), 0, {})
-
-
 def arrivals(outputs: list[Output]) -> list[Output]:
     return [output for output in outputs if isinstance(output, Arrived)]
 
