@@ -207,6 +207,22 @@ def test_the_last_incarnation_may_send_and_be_sent_to(peer: Peer, message: AnyMe
     peer.receive(SENDER, replace(message, origin=MAX_INCARNATION, target=MAX_INCARNATION))
 
 
+@pytest.mark.parametrize(
+    "message",
+    [COPY, SUB_COPY, LEAVE_COPY, replace(ACK, dead={1: 0}), ASK],
+    ids=["PUB", "SUB", "UNS", "ACK", "ASK"],
+)
+def test_what_is_part_of_a_broadcast_has_no_effect_if_it_is_meant_for_any_incarnation(
+    peer: Peer, message: AnyMessage
+) -> None:
+    before = snapshot(peer)
+
+    outputs = peer.receive(SENDER, replace(message, target=ANY_INCARNATION))
+
+    assert outputs == []
+    assert snapshot(peer) == before
+
+
 # Copies: their place in the tree.
 
 
@@ -546,6 +562,17 @@ def test_acknowledgement_of_a_hop_that_went_to_another_node_is_refused() -> None
     text = violation(wire.peers[ME], replace(ACK, hop=hop), sender=6)
 
     assert f"hop {hop}, which went to node 5" in text
+
+
+def test_acknowledgement_that_is_meant_for_another_incarnation_is_dropped_though_its_hop_is_known() -> None:
+    """Hops are counted anew in every incarnation."""
+    wire = busy_wire()
+    before = snapshot(wire.peers[ME])
+
+    outputs = wire.peers[ME].receive(6, replace(ACK, target=1, hop=open_hops(wire)[5]))
+
+    assert outputs == []
+    assert snapshot(wire.peers[ME]) == before
 
 
 @pytest.mark.parametrize("node", [ME, 7], ids=["the receiver", "a node of another subtree"])
