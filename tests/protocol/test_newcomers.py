@@ -156,6 +156,19 @@ def test_two_newcomers_that_know_only_each_other_do_not_go_up() -> None:
     assert not wire.peers[9].is_up
 
 
+def test_a_newcomer_that_has_been_up_and_starts_again_may_come_up_alone() -> None:
+    """All others may be gone for good. A newcomer that has never been up would go on looking for them."""
+    wire = Wire(Peer, [0])
+    wire.arrive(9, [0])
+    wire.run()
+    assert wire.peers[9].is_up
+    wire.crash(0)
+
+    outputs = wire.peers[9].restart() + wire.peers[9].restart() + wire.peers[9].suspect(0, 0)
+
+    assert outputs[-1] == Up(2, founded=True)
+
+
 def test_a_newcomer_whose_seed_is_another_newcomer_comes_up_with_it() -> None:
     wire = members_of(range(4))
     wire.arrive(8, [0])

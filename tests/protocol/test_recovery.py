@@ -14,19 +14,25 @@ from crash_stories import (
     members_of,
     report,
 )
-from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
+from snapshots import snapshot
+from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION, MAX_INCARNATION
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
+    AnyMessage,
     Card,
     Copy,
     Fence,
+    Final,
     Flush,
     Hello,
+    IsFinal,
+    Over,
     Subscription,
     Welcome,
 )
 from vcubeps.protocol.outputs import (
     Departed,
+    IdTaken,
     MemberJoined,
     Restarted,
     RestartReason,
@@ -138,6 +144,7 @@ def test_what_is_sent_to_a_node_that_boots_waits_until_it_is_up() -> None:
     wire.subscribe(1, "u")
     wire.run()
     answered_early = (1, "u") in wire.subscribed
+    assert at_work(wire)[0] == {"admissions": 1}
 
     wire.release(2, 0)
     wire.run()
@@ -384,6 +391,73 @@ def test_what_one_has_said_before_does_not_count_for_another_that_says_the_same_
 
     assert not was_up
     assert peer.is_up
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Flush(1, 0, 1, dead={2: 0}, held={}, counter=COUNTERS_PER_INCARNATION, subscriptions={}),
+        IsFinal(1, 0, dead={2: 0}),
+        Final(1, 0, dead={2: 0}),
+        Over(1, 0, dead={2: 0}),
+        Copy(1, 0, 1, Subscription(1, T, COUNTERS_PER_INCARNATION + 1), {0: 0}, fresh={2: 0}),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_what_an_incarnation_says_that_this_node_came_up_without_is_dropped(message: AnyMessage) -> None:
+    """Its Welcome, which has been overtaken, will make this node start again."""
+    peer = members_of(range(3)).peers[0]
+    before = snapshot(peer)
+
+    outputs = peer.receive(1, message)
+
+    assert outputs == []
+    assert snapshot(peer) == before
+
+
+def test_a_node_goes_on_as_its_last_incarnation_and_after_that_needs_another_id() -> None:
+    peer = members_of(range(2)).peers[0]
+
+    last = peer.receive(1, Fence(0, ANY_INCARNATION, MAX_INCARNATION - 1))
+    none_left = peer.receive(1, Fence(0, ANY_INCARNATION, MAX_INCARNATION))
+
+    assert last[0] == Restarted(MAX_INCARNATION, (T,), RestartReason.DECLARED_CRASHED)
+    assert none_left == [IdTaken()]
+
+
+# Who is believed dead, which tells a driver whose crash it owes a report of.
+
+
+def test_a_node_believes_dead_whom_it_does_not_deal_with() -> None:
+    peer = members_of(range(3)).peers[0]
+    peer.suspect(2, 0)
+
+    believed = {node: peer.believes_dead(node) for node in (1, 2, 9)}
+
+    assert believed == {1: False, 2: True, 9: True}
+
+
+def test_a_node_that_boots_does_not_believe_dead_whom_it_expects_until_that_is_reported() -> None:
+    peer = Peer(0, range(3), incarnation=1)
+    peer.start()
+    expected = {node: peer.believes_dead(node) for node in (1, 2, 9)}
+
+    peer.suspect(2, 0)
+
+    assert expected == {1: False, 2: False, 9: True}
+    assert peer.believes_dead(2)
+    assert not peer.believes_dead(1)
+
+
+def test_a_node_that_boots_does_not_believe_dead_whom_it_has_heard_of() -> None:
+    peer = Peer(0, range(2), incarnation=1)
+    peer.start()
+
+    peer.receive(1, Hello(1, ANY_INCARNATION, Card(1), digest=0, news={5: Card(0, 6)}))
+
+    assert not peer.is_up
+    assert not peer.believes_dead(1)
+    assert not peer.believes_dead(5)
 
 
 # Old incarnations.

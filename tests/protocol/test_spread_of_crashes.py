@@ -102,6 +102,18 @@ def test_nothing_is_acknowledged_to_the_dead() -> None:
     assert wire.peers[2].footprint()["copies"] == 0
 
 
+@pytest.mark.parametrize("incarnation", [0, 1], ids=["an earlier one", "the same"])
+def test_a_report_of_what_has_crashed_already_has_no_effect(incarnation: int) -> None:
+    peer = members_of(range(4)).peers[0]
+    peer.suspect(3, 1)
+    before = snapshot(peer)
+
+    outputs = peer.suspect(3, incarnation)
+
+    assert outputs == []
+    assert snapshot(peer) == before
+
+
 def flush_number(sequence: int, dead: dict[int, int]) -> Flush:
     return Flush(0, 0, sequence, dead, held={}, counter=1, subscriptions={T: (1, 0)})
 
@@ -137,6 +149,20 @@ def test_stamps_exceed_every_clock_that_was_heard_of() -> None:
     wire.publish(0, T, b"m")
     [copy] = wire.in_flight
     wire.peers[0].receive(1, Ack(0, 0, copy.message.hop, {}, repaired=False, dead={}, clock=41))
+
+    [send] = [o for o in wire.peers[0].publish(T, b"n") if isinstance(o, Send)]
+
+    assert isinstance(send.message, Copy)
+    assert isinstance(send.message.broadcast, Publication)
+    assert send.message.broadcast.stamp == 42
+
+
+def test_an_acknowledgement_does_not_put_the_clock_back() -> None:
+    wire = members_of(range(2))
+    wire.publish(0, T, b"m")
+    [copy] = wire.in_flight
+    wire.peers[0].receive(1, Ack(0, 0, 1_000, {}, repaired=False, dead={}, clock=41))
+    wire.peers[0].receive(1, Ack(0, 0, copy.message.hop, {}, repaired=False, dead={}, clock=40))
 
     [send] = [o for o in wire.peers[0].publish(T, b"n") if isinstance(o, Send)]
 

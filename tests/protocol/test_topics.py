@@ -20,6 +20,7 @@ from vcubeps.protocol.outputs import (
     MemberLeft,
     Output,
     Send,
+    Started,
     Subscribed,
     Unsubscribed,
 )
@@ -77,6 +78,17 @@ def test_what_is_published_while_a_broadcast_is_under_way_leaves_as_one_batch() 
     assert batch.items == ((3, b"2"), (4, b"3"), (5, b"4"))
     assert batch.counter == 5
     assert batch.barrier == {0: 2}
+
+
+def test_publications_that_are_followed_by_more_leave_as_one_batch_with_the_release() -> None:
+    wire = members_of(range(2))
+    peer = wire.peers[0]
+
+    accepted = peer.publish(T, b"1", more=True) + peer.publish(T, b"2", more=True)
+    released = peer.release(T)
+
+    assert accepted == [Accepted(T, 2), Accepted(T, 3)]
+    assert [output.items for output in released if isinstance(output, Started)] == [((2, b"1"), (3, b"2"))]
 
 
 def test_batch_is_acknowledged_once_with_its_last_counter() -> None:
@@ -354,6 +366,16 @@ def test_unsubscribe_drops_a_join_that_is_only_queued() -> None:
     assert not wire.peers[0].can_unsubscribe(T)
 
 
+def test_there_is_nothing_to_unsubscribe_from_while_a_leave_is_under_way() -> None:
+    wire = members_of(range(2))
+    could = wire.peers[0].can_unsubscribe(T)
+
+    wire.unsubscribe(0, T)
+
+    assert could
+    assert not wire.peers[0].can_unsubscribe(T)
+
+
 def test_nothing_is_delivered_after_unsubscribe_returned() -> None:
     """A publication is pending, another arrives, and the node's own last one has not started."""
     wire = members_of(range(4))
@@ -382,7 +404,7 @@ def test_nothing_is_kept_of_a_topic_on_which_nothing_was_published() -> None:
     wire = members_of(range(4))
 
     wire.unsubscribe(0, T)
-    assert wire.peers[0].retained(T) != set()
+    assert wire.peers[0].retained(T) == {"current", "topic"}
     wire.run()
 
     assert wire.peers[0].retained(T) == set()

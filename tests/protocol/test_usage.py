@@ -10,7 +10,7 @@ import pytest
 from snapshots import snapshot
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import MAX_BATCH_ITEMS, MAX_INCARNATION, MAX_PAYLOAD_BYTES, MAX_TOPIC_BYTES
-from vcubeps.protocol.outputs import Accepted, Subscribed
+from vcubeps.protocol.outputs import Accepted, Departed, Subscribed
 from vcubeps.protocol.peer import Peer
 from wire import Wire
 
@@ -262,6 +262,13 @@ def test_only_incarnations_in_their_range_can_be_suspected(wire: Wire, incarnati
     assert f"0…{MAX_INCARNATION}" in text
     assert f"got {incarnation}" in text
     assert "name the one that crashed" in text
+
+
+def test_the_last_incarnation_of_a_node_can_be_suspected(wire: Wire) -> None:
+    outputs = wire.peers[0].suspect(1, MAX_INCARNATION)
+
+    assert Departed(1, 0) in outputs
+    assert wire.peers[0].known_incarnation(1) == 0
 
 
 # making a peer

@@ -42,6 +42,8 @@ from vcubeps.protocol.messages import (
     Final,
     Flush,
     Hello,
+    IsFinal,
+    Message,
     Over,
     Publication,
     Report,
@@ -118,6 +120,7 @@ WELCOME = Welcome(
 HELLO = Hello(0, ANY_INCARNATION, CARD, digest=5, news={1: Card(1)})
 ASK = Ask(0, 0, hop=1_000)
 FINAL = Final(0, 0, dead={1: 0})
+IS_FINAL = IsFinal(0, 0, dead={1: 0})
 OVER = Over(0, 0, dead={1: 0})
 TAKEN = Taken(0, 0, identity=7)
 FENCE = Fence(0, ANY_INCARNATION, incarnation=3)
@@ -130,6 +133,7 @@ SOUND = {
     "question": ASK,
     "acknowledgement": ACK,
     "flush": FLUSH,
+    "question whether it is final": IS_FINAL,
     "final": FINAL,
     "over": OVER,
     "welcome": WELCOME,
@@ -165,7 +169,9 @@ def test_messages_that_are_spoilt_below_are_sound_as_they_are(peer: Peer, messag
 # Who sends, and what.
 
 
-@pytest.mark.parametrize("garbage", [None, "PUB", {"hop": 1}, PUBLICATION, Report(1, 0, True), object()])
+@pytest.mark.parametrize(
+    "garbage", [None, "PUB", {"hop": 1}, PUBLICATION, Report(1, 0, True), Message(0, 0), object()]
+)
 def test_what_is_no_message_is_refused(peer: Peer, garbage: object) -> None:
     text = violation(peer, garbage)
 
@@ -194,6 +200,27 @@ def test_target_must_be_an_incarnation_or_any(peer: Peer, message: AnyMessage, t
     text = violation(peer, replace(message, target=target))
 
     assert f"incarnations 0 and {target}" in text
+
+
+@pytest.mark.parametrize("message", [ASK, FINAL, TAKEN, FENCE], ids=["ask", "final", "taken", "fence"])
+def test_the_last_incarnation_may_send_and_be_sent_to(peer: Peer, message: AnyMessage) -> None:
+    peer.receive(SENDER, replace(message, origin=MAX_INCARNATION, target=MAX_INCARNATION))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [COPY, SUB_COPY, LEAVE_COPY, replace(ACK, dead={1: 0}), ASK],
+    ids=["PUB", "SUB", "UNS", "ACK", "ASK"],
+)
+def test_what_is_part_of_a_broadcast_has_no_effect_if_it_is_meant_for_any_incarnation(
+    peer: Peer, message: AnyMessage
+) -> None:
+    before = snapshot(peer)
+
+    outputs = peer.receive(SENDER, replace(message, target=ANY_INCARNATION))
+
+    assert outputs == []
+    assert snapshot(peer) == before
 
 
 # Copies: their place in the tree.
@@ -231,6 +258,34 @@ def test_recipients_must_be_nodes(peer: Peer, copy: Copy) -> None:
 
 
 @every_copy
+def test_recipients_must_not_be_negative(peer: Peer, copy: Copy) -> None:
+    text = violation(peer, replace(copy, recipients={4: 1, -4: 1}))
+
+    assert "a copy for node -4, which is not in the subtree" in text
+
+
+every_mark = pytest.mark.parametrize(
+    ("copy", "largest"),
+    [(COPY, MAX_COUNTER), (SUB_COPY, MAX_INCARNATION), (LEAVE_COPY, MAX_COUNTER)],
+    ids=["PUB", "SUB", "UNS"],
+)
+"""Recipients of a subscription are marked with their incarnations, others with the counters of their subscriptions."""
+
+
+@every_mark
+def test_mark_of_a_recipient_must_lie_in_its_range(peer: Peer, copy: Copy, largest: int) -> None:
+    for mark in (-1, largest + 1):
+        text = violation(peer, replace(copy, recipients={4: 0, 5: mark}))
+
+        assert f"a recipient marked {mark}; marks lie in 0…{largest}" in text
+
+
+@every_mark
+def test_mark_of_a_recipient_may_be_the_largest(peer: Peer, copy: Copy, largest: int) -> None:
+    peer.receive(SENDER, replace(copy, recipients={4: 0, 5: largest}))
+
+
+@every_copy
 @pytest.mark.parametrize("source", [ME, 5], ids=["the receiver", "one that it serves"])
 def test_source_must_not_lie_in_the_subtree_that_the_copy_serves(peer: Peer, copy: Copy, source: int) -> None:
     text = violation(peer, replace(copy, broadcast=replace(copy.broadcast, source=source)))
@@ -240,10 +295,11 @@ def test_source_must_not_lie_in_the_subtree_that_the_copy_serves(peer: Peer, cop
 
 
 @every_copy
-def test_source_must_be_a_node(peer: Peer, copy: Copy) -> None:
-    text = violation(peer, replace(copy, broadcast=replace(copy.broadcast, source=STRANGER)))
+@pytest.mark.parametrize("source", [STRANGER, -1])
+def test_source_must_be_a_node(peer: Peer, copy: Copy, source: int) -> None:
+    text = violation(peer, replace(copy, broadcast=replace(copy.broadcast, source=source)))
 
-    assert f"source {STRANGER}" in text
+    assert f"source {source}" in text
 
 
 def test_copy_must_be_of_something_that_is_broadcast(peer: Peer) -> None:
@@ -270,6 +326,19 @@ def test_counters_of_publications_start_at_1(peer: Peer, counter: int) -> None:
     assert f"counter {counter}" in text
 
 
+@pytest.mark.parametrize("copy", [SUB_COPY, LEAVE_COPY], ids=["SUB", "UNS"])
+@pytest.mark.parametrize("counter", [1, MAX_COUNTER])
+def test_the_first_and_the_last_counter_are_sound(peer: Peer, copy: Copy, counter: int) -> None:
+    """Node 1 is the source, so that it may be of any incarnation."""
+    peer.receive(SENDER, replace(copy, broadcast=replace(copy.broadcast, source=1, counter=counter)))
+
+
+def test_counters_of_any_copy_end_with_those_of_the_last_incarnation(peer: Peer) -> None:
+    text = violation(peer, replace(SUB_COPY, broadcast=replace(SUBSCRIPTION, counter=MAX_COUNTER + 1)))
+
+    assert f"counters lie in 1…{MAX_COUNTER}" in text
+
+
 def test_batch_must_not_be_empty(peer: Peer) -> None:
     text = violation(peer, publishing(items=()))
 
@@ -284,6 +353,10 @@ def test_batch_must_not_be_longer_than_the_limit(peer: Peer) -> None:
     assert f"a batch of {MAX_BATCH_ITEMS + 1} items" in text
 
 
+def test_batch_may_be_as_long_as_the_limit(peer: Peer) -> None:
+    peer.receive(SENDER, with_items(*((counter, b"") for counter in range(7, 7 + MAX_BATCH_ITEMS))))
+
+
 def test_batch_must_not_be_larger_than_the_limit(peer: Peer) -> None:
     sizes = [MAX_PAYLOAD_BYTES] * (MAX_BATCH_BYTES // MAX_PAYLOAD_BYTES) + [1]
     items = [(counter, bytes(size)) for counter, size in enumerate(sizes, start=7)]
@@ -291,6 +364,12 @@ def test_batch_must_not_be_larger_than_the_limit(peer: Peer) -> None:
     text = violation(peer, with_items(*items))
 
     assert f"a batch of {MAX_BATCH_BYTES + 1} bytes" in text
+
+
+def test_batch_may_be_as_large_as_the_limit(peer: Peer) -> None:
+    sizes = [MAX_PAYLOAD_BYTES] * (MAX_BATCH_BYTES // MAX_PAYLOAD_BYTES)
+
+    peer.receive(SENDER, with_items(*((counter, bytes(size)) for counter, size in enumerate(sizes, start=7))))
 
 
 @pytest.mark.parametrize(
@@ -308,6 +387,28 @@ def test_batch_must_not_mix_incarnations_of_its_source(peer: Peer) -> None:
     assert "within one incarnation" in text
 
 
+@pytest.mark.parametrize("first", [0, -1])
+def test_batch_must_begin_with_a_counter(peer: Peer, first: int) -> None:
+    text = violation(peer, with_items((first, b"m"), (7, b"n")))
+
+    assert f"a batch with counters {first}, 7" in text
+
+
+def test_batch_may_begin_with_the_first_counter(peer: Peer) -> None:
+    peer.receive(SENDER, with_items((1, b"m"), (2, b"n")))
+
+
+@pytest.mark.parametrize(
+    ("counters", "shown"), [((5, 4, 3, 2), "5, 4, 3, 2;"), ((5, 4, 3, 2, 1), "5, 4, 3, 2, ...;")]
+)
+def test_complaint_about_a_batch_names_four_counters_at_most(
+    peer: Peer, counters: tuple[int, ...], shown: str
+) -> None:
+    text = violation(peer, with_items(*((counter, b"m") for counter in counters)))
+
+    assert f"a batch with counters {shown}" in text
+
+
 def test_batch_must_end_with_its_counter(peer: Peer) -> None:
     text = violation(peer, publishing(counter=9))
 
@@ -320,6 +421,12 @@ def test_payload_must_not_exceed_the_limit(peer: Peer) -> None:
     assert f"{MAX_PAYLOAD_BYTES + 1} bytes; the limit is {MAX_PAYLOAD_BYTES}" in text
 
 
+def test_no_payload_of_a_batch_may_exceed_the_limit(peer: Peer) -> None:
+    text = violation(peer, with_items((7, b"m"), (8, bytes(MAX_PAYLOAD_BYTES + 1)), (9, b"n")))
+
+    assert f"a payload of {MAX_PAYLOAD_BYTES + 1} bytes" in text
+
+
 @every_copy
 @pytest.mark.parametrize("topic", ["", "x" * (MAX_TOPIC_BYTES + 1), "😀" * 64], ids=["empty", "long", "wide"])
 def test_topic_must_be_a_good_name(peer: Peer, copy: Copy, topic: str) -> None:
@@ -329,10 +436,11 @@ def test_topic_must_be_a_good_name(peer: Peer, copy: Copy, topic: str) -> None:
 
 
 @pytest.mark.parametrize("copy", [COPY, LEAVE_COPY], ids=["PUB", "UNS"])
-def test_barrier_must_name_nodes(peer: Peer, copy: Copy) -> None:
-    text = violation(peer, replace(copy, broadcast=replace(copy.broadcast, barrier={STRANGER: 1})))
+@pytest.mark.parametrize("stranger", [STRANGER, -1])
+def test_barrier_must_name_nodes(peer: Peer, copy: Copy, stranger: int) -> None:
+    text = violation(peer, replace(copy, broadcast=replace(copy.broadcast, barrier={5: 2, stranger: 1})))
 
-    assert f"dependencies with impossible nodes {STRANGER}, of which the ids lie in" in text
+    assert f"dependencies with impossible nodes {stranger}, of which the ids lie in" in text
 
 
 @pytest.mark.parametrize("copy", [COPY, LEAVE_COPY], ids=["PUB", "UNS"])
@@ -351,6 +459,19 @@ def test_dependencies_must_be_counters(peer: Peer, copy: Copy, counter: int) -> 
     assert f"counter {counter}" in text
 
 
+@pytest.mark.parametrize("copy", [COPY, LEAVE_COPY], ids=["PUB", "UNS"])
+@pytest.mark.parametrize("counter", [1, MAX_COUNTER])
+def test_dependencies_may_be_the_first_and_the_last_counter(peer: Peer, copy: Copy, counter: int) -> None:
+    peer.receive(SENDER, replace(copy, broadcast=replace(copy.broadcast, barrier={5: 2, 6: counter})))
+
+
+@pytest.mark.parametrize(("copy", "counter"), [(COPY, 6), (LEAVE_COPY, 8)], ids=["PUB", "UNS"])
+def test_dependency_on_what_the_source_published_just_before_is_sound(
+    peer: Peer, copy: Copy, counter: int
+) -> None:
+    peer.receive(SENDER, replace(copy, broadcast=replace(copy.broadcast, barrier={SENDER: counter})))
+
+
 @pytest.mark.parametrize(("copy", "counter"), [(COPY, 7), (COPY, 8), (LEAVE_COPY, 9)])
 def test_nothing_depends_on_itself(peer: Peer, copy: Copy, counter: int) -> None:
     text = violation(peer, replace(copy, broadcast=replace(copy.broadcast, barrier={SENDER: counter})))
@@ -364,6 +485,25 @@ def test_source_must_count_as_the_incarnation_that_it_is(peer: Peer, copy: Copy)
     sub = replace(SUB_COPY, broadcast=Subscription(SENDER, T, COUNTERS_PER_INCARNATION + 1))
 
     assert "not one of its incarnation" in (text or violation(peer, sub))
+
+
+@every_copy
+def test_a_relay_need_not_be_of_the_incarnation_that_the_source_has(peer: Peer, copy: Copy) -> None:
+    peer.receive(SENDER, replace(copy, origin=1, broadcast=replace(copy.broadcast, source=1)))
+
+
+@pytest.mark.parametrize("copy", [COPY, LEAVE_COPY], ids=["PUB", "UNS"])
+def test_what_is_meant_for_another_incarnation_may_depend_on_what_that_one_has_published(
+    peer: Peer, copy: Copy
+) -> None:
+    """As long as two nodes have one id, what is meant for one may come to the other."""
+    barrier = {ME: COUNTERS_PER_INCARNATION + 1}
+
+    outputs = peer.receive(
+        SENDER, replace(copy, target=1, broadcast=replace(copy.broadcast, barrier=barrier))
+    )
+
+    assert outputs == []
 
 
 def test_a_relay_is_not_blamed_for_a_dependency_that_only_the_receiver_can_judge(peer: Peer) -> None:
@@ -388,8 +528,21 @@ def test_clock_must_lie_in_its_range(peer: Peer, message: AnyMessage, clock: int
     assert f"Lamport time {clock}" in text
 
 
-def test_barrier_may_name_a_publication_that_the_receiver_has_made(peer: Peer) -> None:
-    outputs = peer.receive(SENDER, publishing(barrier={ME: 2}))
+@pytest.mark.parametrize("time", [0, MAX_STAMP])
+@pytest.mark.parametrize("copy", [COPY, LEAVE_COPY], ids=["PUB", "UNS"])
+def test_stamp_may_be_the_first_and_the_last(peer: Peer, copy: Copy, time: int) -> None:
+    peer.receive(SENDER, replace(copy, broadcast=replace(copy.broadcast, stamp=time)))
+
+
+@pytest.mark.parametrize("time", [0, MAX_STAMP])
+@pytest.mark.parametrize("message", [ACK, WELCOME], ids=["acknowledgement", "welcome"])
+def test_clock_may_be_the_first_and_the_last(peer: Peer, message: AnyMessage, time: int) -> None:
+    peer.receive(SENDER, replace(message, clock=time))
+
+
+@pytest.mark.parametrize("counter", [2, 3], ids=["one before the last", "the last"])
+def test_barrier_may_name_a_publication_that_the_receiver_has_made(peer: Peer, counter: int) -> None:
+    outputs = peer.receive(SENDER, publishing(barrier={ME: counter}))
 
     assert "Deliver" in [type(output).__name__ for output in outputs]
 
@@ -409,6 +562,17 @@ def test_acknowledgement_of_a_hop_that_went_to_another_node_is_refused() -> None
     text = violation(wire.peers[ME], replace(ACK, hop=hop), sender=6)
 
     assert f"hop {hop}, which went to node 5" in text
+
+
+def test_acknowledgement_that_is_meant_for_another_incarnation_is_dropped_though_its_hop_is_known() -> None:
+    """Hops are counted anew in every incarnation."""
+    wire = busy_wire()
+    before = snapshot(wire.peers[ME])
+
+    outputs = wire.peers[ME].receive(6, replace(ACK, target=1, hop=open_hops(wire)[5]))
+
+    assert outputs == []
+    assert snapshot(wire.peers[ME]) == before
 
 
 @pytest.mark.parametrize("node", [ME, 7], ids=["the receiver", "a node of another subtree"])
@@ -443,6 +607,7 @@ TELLING: dict[str, Callable[[dict[int, int]], AnyMessage]] = {
     "crashes of an acknowledgement": lambda told: replace(ACK, dead=told),
     "crashes of a flush": lambda told: replace(FLUSH, dead=told, held={}),
     "crashes of a welcome": lambda told: replace(WELCOME, dead=told),
+    "crashes that may be final": lambda told: replace(IS_FINAL, dead=told),
     "crashes that are final": lambda told: replace(FINAL, dead=told),
     "crashes that are over": lambda told: replace(OVER, dead=told),
     "living in a welcome": lambda told: replace(WELCOME, living={SENDER: CARD, **cards_of(told)}),
@@ -452,10 +617,13 @@ every_telling = pytest.mark.parametrize("telling", TELLING.values(), ids=TELLING
 
 
 @every_telling
-def test_incarnations_must_be_of_nodes(peer: Peer, telling: Callable[[dict[int, int]], AnyMessage]) -> None:
-    text = violation(peer, telling({STRANGER: 0}))
+@pytest.mark.parametrize("stranger", [STRANGER, -1])
+def test_incarnations_must_be_of_nodes(
+    peer: Peer, telling: Callable[[dict[int, int]], AnyMessage], stranger: int
+) -> None:
+    text = violation(peer, telling({1: 0, stranger: 0}))
 
-    assert f"impossible nodes {STRANGER}" in text
+    assert f"impossible nodes {stranger}, of which the ids lie in" in text
 
 
 @every_telling
@@ -569,6 +737,11 @@ def test_identity_of_who_is_told_to_draw_again_must_have_64_bits(peer: Peer, ide
     text = violation(peer, replace(TAKEN, identity=identity))
 
     assert f"identity {identity}" in text
+
+
+@pytest.mark.parametrize("identity", [0, MAX_IDENTITY])
+def test_identity_of_who_is_told_to_draw_again_may_be_any_of_64_bits(peer: Peer, identity: int) -> None:
+    peer.receive(SENDER, replace(TAKEN, identity=identity))
 
 
 @pytest.mark.parametrize("copy", [SUB_COPY, LEAVE_COPY], ids=["SUB", "UNS"])
@@ -687,6 +860,33 @@ def test_held_publication_must_have_a_counter(peer: Peer, counter: int) -> None:
     text = violation(peer, held(replace(PUBLICATION, source=1, counter=counter, items=((counter, b"m"),))))
 
     assert f"counter {counter}" in text
+
+
+def test_held_publication_may_have_the_first_counter(peer: Peer) -> None:
+    peer.receive(SENDER, held(replace(PUBLICATION, source=1, counter=1, items=((1, b"m"),))))
+
+
+def test_the_next_incarnation_of_a_source_is_not_blamed_for_what_its_publication_depends_on(
+    peer: Peer,
+) -> None:
+    """It has got it from others, like everybody who flushes."""
+    handed_on = replace(PUBLICATION, barrier={ME: 4})
+
+    peer.receive(SENDER, replace(FLUSH, origin=1, dead={SENDER: 0}, held={T: {SENDER: handed_on}}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"counter": 0, "subscriptions": {T: (1, 0)}},
+        {"counter": MAX_COUNTER, "subscriptions": {T: (MAX_COUNTER, MAX_COUNTER)}},
+    ],
+    ids=["smallest", "largest"],
+)
+def test_counters_of_a_flush_may_reach_to_both_ends_of_their_range(
+    peer: Peer, changes: dict[str, Any]
+) -> None:
+    peer.receive(SENDER, replace(FLUSH, **changes))
 
 
 @pytest.mark.parametrize(

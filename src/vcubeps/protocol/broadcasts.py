@@ -399,7 +399,7 @@ class Broadcasts:
             topic.forget(over)
 
     def pump_all(self) -> None:
-        """This node is not isolated any more: what waits starts."""
+        """What waits starts, unless this node is isolated."""
         for name, worker in list(self.workers.items()):
             self._pump(worker, name)
 

@@ -231,8 +231,7 @@ class Peer:
                 "without voters there is no quorum that this node could be cut off from: give voters"
             )
         self._local.isolated = isolated
-        if not isolated:
-            self._broadcasts.pump_all()
+        self._broadcasts.pump_all()
         return self._take_outputs()
 
     # -- looking in ----------------------------------------------------------------------------
@@ -354,7 +353,7 @@ class Peer:
         if type(message) is Hello and self._admission.is_taken(sender, message.card):
             self._admission.tell_taken(sender, message)
             return
-        if not is_known and origin <= local.ended(sender):
+        if origin <= local.ended(sender):
             local.send(sender, Fence(local.incarnation, ANY_INCARNATION, local.ended(sender)))
             return
         # One that is newer than known has been let in by others while this node came up without it: its Welcome,
@@ -373,8 +372,7 @@ class Peer:
     def _apply_crash_message(self, sender: int, message: AnyMessage) -> None:
         if isinstance(message, Flush):
             for flush in self._crashes.in_order(sender, message):
-                if message.origin > self._local.ended(sender):  # an earlier one may have told of its crash
-                    self._crashes.on_flush(sender, flush)
+                self._crashes.on_flush(sender, flush)
         elif isinstance(message, IsFinal):
             self._aftermath.on_is_final(sender, message)
         elif isinstance(message, Final):

@@ -1,7 +1,8 @@
 """Whether a message can come from a correct node at all. Pure: looks, and raises or does not.
 
 Types are the shell's duty: it decodes bytes with a decoder that checks them. This module checks
-values and the message's place in the tree, before anything is applied.
+values and the message's place in the tree, before anything is applied. A negative number stays one when it is
+shifted right, so `id >> MAX_DIMENSION` is true of all that is no id.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ _BROADCASTS = frozenset((Publication, Subscription, Unsubscription))
 
 def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
     """`message` itself, if it is sound."""
-    # Helpers are called where something is amiss, or may be: this runs for every message.
-    if sender == local.me or sender < 0 or sender >> MAX_DIMENSION:
+    # Few functions are called where nothing is amiss: this runs for every message.
+    if sender == local.me or sender >> MAX_DIMENSION:
         raise ProtocolViolation(sender, f"a message, but only other nodes than {local.me} may, {_IDS}")
     if not isinstance(message, Message):
         raise ProtocolViolation(sender, f"{type(message).__name__}, which is no message of this protocol")
@@ -73,7 +74,7 @@ def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
         if message.dead:
             _check_crashes(local, sender, message.origin, message.dead)
         if not 0 <= message.clock <= MAX_STAMP:
-            _check_time(sender, message.clock)
+            raise _impossible_time(sender, message.clock)
     elif type(message) is Ask:
         pass
     elif type(message) is Flush:
@@ -111,50 +112,54 @@ def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
         if me not in recipients:
             raise ProtocolViolation(sender, f"a copy that does not serve node {me}, which received it")
         largest_mark = MAX_INCARNATION if type(broadcast) is Subscription else MAX_COUNTER
-        for mark in recipients.values():
+        for recipient, mark in recipients.items():
+            if (recipient ^ me) >> outside:
+                raise ProtocolViolation(
+                    sender, f"a copy for node {recipient}, which is not in the subtree of node {me}"
+                )
             if not 0 <= mark <= largest_mark:
                 raise ProtocolViolation(sender, f"a recipient marked {mark}; marks lie in 0…{largest_mark}")
-        if len(recipients) > 1:
-            for recipient in recipients:
-                if recipient < 0 or (recipient ^ me) >> outside:
-                    raise ProtocolViolation(
-                        sender, f"a copy for node {recipient}, which is not in the subtree of node {me}"
-                    )
     if copy.fresh:
         _check_crashes(local, sender, copy.origin, copy.fresh)
     if type(broadcast) not in _BROADCASTS:
         raise ProtocolViolation(sender, f"a copy of {type(broadcast).__name__}, which cannot be broadcast")
-    if not 1 <= broadcast.counter <= MAX_COUNTER:
-        _check_counter(sender, broadcast.counter, smallest=1)
+    source, counter = broadcast.source, broadcast.counter
+    if not 1 <= counter <= MAX_COUNTER:
+        raise _impossible_counter(sender, counter, smallest=1)
     if type(broadcast) is Publication:
-        _check_publication(local, sender, broadcast, copy.target == local.incarnation)
+        _check_publication(sender, broadcast)
     elif type(broadcast) is Unsubscription:
-        is_for_me = copy.target == local.incarnation
-        _check_barrier(local, sender, broadcast.source, broadcast.counter, broadcast.barrier, is_for_me)
+        _check_barrier(sender, source, counter, broadcast.barrier)
         _check_time(sender, broadcast.stamp)
-    source = broadcast.source
-    if source < 0 or source >> MAX_DIMENSION or not (source ^ me) >> outside:
+    if source >> MAX_DIMENSION or not (source ^ me) >> outside:
         raise ProtocolViolation(
             sender, f"a broadcast of source {source}, which is not a node outside the subtree of node {me}"
         )
-    if sender == source and incarnation_of(broadcast.counter) != copy.origin:
-        raise ProtocolViolation(
-            sender, f"counter {broadcast.counter}, which is not one of its incarnation {copy.origin}"
-        )
+    if sender == source:
+        if incarnation_of(counter) != copy.origin:
+            raise ProtocolViolation(
+                sender, f"counter {counter}, which is not one of its incarnation {copy.origin}"
+            )
+        # Only the source can be blamed: those who relay it do not know what this node has published.
+        if copy.target == local.incarnation and not isinstance(broadcast, Subscription):
+            needed = broadcast.barrier.get(me)
+            if needed is not None and needed > local.counter:
+                raise ProtocolViolation(
+                    sender, f"a dependency on publication {needed} of node {me}, which it has not made"
+                )
     if not (broadcast.topic.isascii() and 0 < len(broadcast.topic) <= MAX_TOPIC_BYTES):
         _check_name(sender, broadcast.topic)
 
 
-def _check_publication(
-    local: LocalNode, sender: int, publication: Publication, is_for_me: bool = False
-) -> None:
+def _check_publication(sender: int, publication: Publication) -> None:
     items = publication.items
     if not 1 <= len(items) <= MAX_BATCH_ITEMS or items[-1][0] != publication.counter:
         raise ProtocolViolation(
             sender, f"a batch of {len(items)} items that does not end with its counter {publication.counter}"
         )
     if len(items) == 1:  # nearly always where little is published at a time
-        size = largest = len(items[0][1])
+        ((_, payload),) = items
+        size = largest = len(payload)
     else:
         size, largest = _check_batch(sender, publication)
     if largest > MAX_PAYLOAD_BYTES:
@@ -162,9 +167,9 @@ def _check_publication(
     if size > MAX_BATCH_BYTES:
         raise ProtocolViolation(sender, f"a batch of {size} bytes; the limit is {MAX_BATCH_BYTES}")
     if publication.barrier:
-        _check_barrier(local, sender, publication.source, items[0][0], publication.barrier, is_for_me)
+        _check_barrier(sender, publication.source, items[0][0], publication.barrier)
     if not 0 <= publication.stamp <= MAX_STAMP:
-        _check_time(sender, publication.stamp)
+        raise _impossible_time(sender, publication.stamp)
 
 
 def _check_batch(sender: int, publication: Publication) -> tuple[int, int]:
@@ -184,27 +189,16 @@ def _check_batch(sender: int, publication: Publication) -> tuple[int, int]:
     return sum(sizes), max(sizes)
 
 
-def _check_barrier(
-    local: LocalNode, sender: int, source: int, counter: int, barrier: dict[int, int], is_for_me: bool
-) -> None:
-    """`barrier` of what `source` issued as `counter`; `is_for_me`: it is meant for this incarnation of this node."""
-    if not barrier:
-        return
+def _check_barrier(sender: int, source: int, counter: int, barrier: dict[int, int]) -> None:
+    """`barrier` of what `source` issued as `counter`."""
     for node, needed in barrier.items():
-        if (
-            node >> MAX_DIMENSION or not 1 <= needed <= MAX_COUNTER
-        ):  # a negative number stays one when shifted
-            _check_nodes(sender, barrier, "dependencies")
-            _check_counter(sender, needed, smallest=1)
-    if barrier.get(source, 0) >= counter:
+        if node >> MAX_DIMENSION:
+            raise _impossible_nodes(sender, barrier, "dependencies")
+        if not 1 <= needed <= MAX_COUNTER:
+            raise _impossible_counter(sender, needed, smallest=1)
+    if source in barrier and barrier[source] >= counter:
         raise ProtocolViolation(
             sender, f"⟨{source}, {counter}⟩, which depends on itself or on what comes later"
-        )
-    # Only its source can be blamed: those who relay it do not know what this node has published.
-    if barrier.get(local.me, 0) > local.counter and sender == source and is_for_me:
-        raise ProtocolViolation(
-            sender,
-            f"a dependency on publication {barrier[local.me]} of node {local.me}, which it has not made",
         )
 
 
@@ -226,7 +220,7 @@ def _check_flush(local: LocalNode, sender: int, flush: Flush) -> None:
                 raise ProtocolViolation(
                     sender, f"a flush that holds a publication of node {source}, which it does not call dead"
                 )
-            _check_publication(local, sender, publication)
+            _check_publication(sender, publication)
     for name, (subscription, last_publication) in flush.subscriptions.items():
         _check_name(sender, name)
         _check_counter(sender, subscription, smallest=1)
@@ -234,8 +228,6 @@ def _check_flush(local: LocalNode, sender: int, flush: Flush) -> None:
 
 
 def _check_crashes(local: LocalNode, sender: int, origin: int, crashes: dict[int, int]) -> None:
-    if not crashes:
-        return
     _check_nodes(sender, crashes, "crashes")
     for incarnation in crashes.values():
         _check_incarnation(sender, incarnation)
@@ -277,18 +269,17 @@ def _check_incarnation(sender: int, incarnation: int) -> None:
 
 def _check_counter(sender: int, counter: int, smallest: int = 0) -> None:
     if not smallest <= counter <= MAX_COUNTER:
-        raise ProtocolViolation(sender, f"counter {counter}; counters lie in {smallest}…{MAX_COUNTER}")
+        raise _impossible_counter(sender, counter, smallest)
 
 
 def _check_time(sender: int, stamp: int) -> None:
     if not 0 <= stamp <= MAX_STAMP:
-        raise ProtocolViolation(sender, f"Lamport time {stamp}; it lies in 0…{MAX_STAMP}")
+        raise _impossible_time(sender, stamp)
 
 
 def _check_nodes(sender: int, named: Mapping[int, object], what: str) -> None:
     if named and (min(named) < 0 or max(named) >> MAX_DIMENSION):
-        strange = sorted(node for node in named if node < 0 or node >> MAX_DIMENSION)
-        raise ProtocolViolation(sender, f"{what} with impossible nodes {_brief_list(strange)}, {_IDS}")
+        raise _impossible_nodes(sender, named, what)
 
 
 def _check_name(sender: int, name: str) -> None:
@@ -296,6 +287,19 @@ def _check_name(sender: int, name: str) -> None:
         check_topic(name)
     except UsageError as error:
         raise ProtocolViolation(sender, f"a bad topic: {error}") from None
+
+
+def _impossible_counter(sender: int, counter: int, smallest: int) -> ProtocolViolation:
+    return ProtocolViolation(sender, f"counter {counter}; counters lie in {smallest}…{MAX_COUNTER}")
+
+
+def _impossible_time(sender: int, stamp: int) -> ProtocolViolation:
+    return ProtocolViolation(sender, f"Lamport time {stamp}; it lies in 0…{MAX_STAMP}")
+
+
+def _impossible_nodes(sender: int, named: Mapping[int, object], what: str) -> ProtocolViolation:
+    strange = sorted(node for node in named if node >> MAX_DIMENSION)
+    return ProtocolViolation(sender, f"{what} with impossible nodes {_brief_list(strange)}, {_IDS}")
 
 
 def _brief_list(numbers: list[int]) -> str:
