@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from liars import run_with_a_liar
 from vcubeps.sim.explore import Allowed, run_schedule, schedule_seed
 from vcubeps.sim.explore.options import FAULTS
 
@@ -37,6 +38,10 @@ KINDS: dict[str, tuple[Allowed, str, float]] = {
 """Name → what is allowed, the algorithm (`checked` also checks invariants), and how many of the schedules asked for."""
 
 
+LIARS = 0.5
+"""How many of the schedules asked for are run once more, all faults, with a liar among the nodes."""
+
+
 def explore(schedules: int, limit_cpu: Callable[[float], None] = lambda _: None) -> str | None:
     """The first promise that a schedule breaks; None if none does. `limit_cpu` is called before each."""
     for kind, (allowed, algorithm, share) in KINDS.items():
@@ -45,6 +50,11 @@ def explore(schedules: int, limit_cpu: Callable[[float], None] = lambda _: None)
             violated = run_schedule(schedule_seed(CAMPAIGN_SEED, index), allowed, algorithm).violated
             if violated:
                 return f"BROKEN {', '.join(violated)} in schedule {index}, {kind}"
+    for index in range(int(LIARS * schedules)):
+        limit_cpu(SCHEDULE_CPU_S)
+        allowed, _, _ = KINDS["all faults"]
+        if "errors" in run_with_a_liar(schedule_seed(CAMPAIGN_SEED, index), allowed).violated:
+            return f"BROKEN errors in schedule {index}, with a liar"
     return None
 
 

@@ -203,13 +203,13 @@ class LocalNode:
 
     def forget(self, crashes: Mapping[int, int]) -> None:
         """All incarnations up to these are over; nodes whose newest known one is among them are absent from now on.
-        What of these is dead here is final here."""
+        Only a liar says so of a node that lives here, or whose crash is not final here: nothing comes of that."""
         self.changes += 1
         for node, incarnation in crashes.items():
-            if node in self.dead and self.dead[node] <= incarnation:
+            if self.final.get(node, -1) == self.dead.get(node) and self.dead[node] <= incarnation:
                 del self.known[node], self.dead[node], self.final[node]
                 self.cards.pop(node, None)
-            if incarnation > self.ended(node):
+            if node not in self.known and incarnation > self.ended(node):
                 self.bury(node, incarnation)
 
     def bury(self, node: int, incarnation: int) -> None:
