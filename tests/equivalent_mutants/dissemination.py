@@ -4,6 +4,11 @@ _NO_REPORTS = "a shortcut: without reports there are none to look at"
 
 EQUIVALENT = {
     (
+        "Dissemination.fan_out",
+        "or (share.recipients is not recipients and share.recipients != recipients)",
+        "operand:1→True",
+    ): "a shortcut: what is the same is equal",
+    (
         "Dissemination.complaint_about",
         "if ack.reports and not ack.reports.keys() <= copy.recipients.keys():",
         "operand:1→True",

@@ -149,6 +149,13 @@ def test_what_was_published_before_a_leave_leaves_as_one_batch_too() -> None:
     ]
 
 
+def test_release_of_a_topic_on_which_nothing_waits_does_nothing() -> None:
+    wire = members_of(range(2))
+
+    assert wire.peers[0].release(T) == []
+    assert wire.peers[0].release("never heard of") == []
+
+
 def test_publications_that_end_at_once_do_so_however_many_have_waited() -> None:
     """Nobody else is there, so each is acknowledged as soon as it starts, and the next one starts."""
     peer = Peer(0, [0], batch_items_max=1)
@@ -450,6 +457,20 @@ def test_unsubscribe_drops_a_join_that_is_only_queued() -> None:
     assert len(sent(wire, 0, Subscription)) == 1
     assert set(wire.peers[1].members(T)) == {1}
     assert not wire.peers[0].can_unsubscribe(T)
+
+
+def test_unsubscribe_drops_a_join_though_the_leave_before_it_has_not_started() -> None:
+    wire = members_of(range(2))
+    wire.publish(0, T, b"under way")
+    wire.unsubscribe(0, T)
+    wire.subscribe(0, T)
+
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    assert len(sent(wire, 0, Unsubscription)) == 1
+    assert len(sent(wire, 0, Subscription)) == 1
+    assert only(wire.outputs[0], Unsubscribed) == [Unsubscribed(T)]
 
 
 def test_unsubscribe_that_drops_a_join_ends_with_the_leave_before_it() -> None:
