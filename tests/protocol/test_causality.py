@@ -152,6 +152,12 @@ def one_waits() -> HoldBack:
     return held
 
 
+def test_only_what_is_first_of_its_source_may_be_next() -> None:
+    held = HoldBack()
+
+    assert [held.append(publication(*each, {})) for each in ((1, 4), (1, 5), (2, 4))] == [True, False, True]
+
+
 def test_nobody_is_woken_twice() -> None:
     held = one_waits()
 

@@ -501,6 +501,41 @@ def test_relay_whose_last_two_children_die_at_once_acknowledges_once() -> None:
     assert Acknowledged(T, 2) in wire.outputs[0]
 
 
+def one_takes_another_for_dead_and_nobody_else_knows(observer: int, *members: int) -> Wire:
+    """All of 0…3 live. 3 is taken for dead by `observer`, whose flushes are slow."""
+    wire = members_of(members, among=range(4))
+    wire.publish(members[0], T, b"before")
+    wire.run()
+    for node in range(4):
+        wire.hold(observer, node, is_flush)
+    wire.hold(observer, 3)
+    wire.suspect(observer, 3, 0)
+    wire.log.clear()
+    return wire
+
+
+def test_relay_whose_children_are_all_dead_acknowledges_at_once() -> None:
+    wire = one_takes_another_for_dead_and_nobody_else_knows(2, 0, 2, 3)
+    wire.hold(0, 2, is_flush)
+
+    wire.publish(0, T, b"m")
+    wire.run()
+
+    assert Acknowledged(T, 3) in wire.outputs[0]
+
+
+def test_nothing_is_sent_to_a_member_that_is_dead_though_its_crash_is_not_final() -> None:
+    wire = one_takes_another_for_dead_and_nobody_else_knows(0, 0, 1, 2, 3)
+    assert 3 in wire.peers[0].members(T)
+
+    wire.publish(0, T, b"m")
+
+    sends = [
+        output for node, output in wire.log if isinstance(output, Send) and is_publication(output.message)
+    ]
+    assert [(send.destination, send.message.recipients.keys()) for send in sends] == [(2, {2}), (1, {1})]
+
+
 def test_broadcast_ends_when_its_only_recipient_dies() -> None:
     wire = members_of(range(2))
     wire.publish(0, T, b"m")

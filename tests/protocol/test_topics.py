@@ -418,6 +418,22 @@ def test_rejoined_node_gets_what_is_published_after() -> None:
     assert wire.delivered[0] == [(1, b"m")]
 
 
+def test_leave_that_reaches_a_member_which_has_left_meanwhile_ends() -> None:
+    wire = members_of(range(3))
+    wire.hold(1, 2, lambda message: isinstance(message, Copy))
+    wire.unsubscribe(1, T)
+    wire.run()
+    assert Unsubscribed(T) not in wire.outputs[1]
+    wire.unsubscribe(2, T)
+    wire.run()
+    assert Unsubscribed(T) in wire.outputs[2]
+
+    wire.release(1, 2)
+    wire.run()
+
+    assert Unsubscribed(T) in wire.outputs[1]
+
+
 def test_unsubscribe_before_subscribed_leaves_no_one_behind_in_the_views() -> None:
     wire = members_of([1], among=range(2))
     wire.subscribe(0, T)

@@ -25,7 +25,7 @@ from vcubeps.protocol.messages import (
 from vcubeps.protocol.outputs import Send
 
 ROOT = -1
-"""Parent of a task at the source itself."""
+"""Parent of a task at the source itself, which has no incarnation and no hop either."""
 
 
 class Task(msgspec.Struct, eq=False):
@@ -36,8 +36,8 @@ class Task(msgspec.Struct, eq=False):
 
     broadcast: Broadcast
     parent: int = ROOT
-    parent_incarnation: int = 0
-    parent_hop: int = 0
+    parent_incarnation: int = ROOT
+    parent_hop: int = ROOT
     waiting: set[int] = msgspec.field(default_factory=set)
     """Hops not yet acknowledged."""
     held: bool = False
