@@ -94,7 +94,7 @@ class Past:
         assert me not in self.delivered and me not in self.doubtful, "own publications are kept as others'"
         for node, counter in self.doubtful.items():
             least = max(self.delivered.get(node, 0), self.barrier.get(node, 0))
-            assert counter >= least, f"less is doubtful of node {node} than it stands for"
+            assert counter >= least, f"less is doubtful of node {node} than {least}"
         known = self.knowledge()
         assert all(known[node] >= counter for node, counter in self._known_before.items()), (
             "has forgotten what it knew"

@@ -51,6 +51,7 @@ class Worker:
         assert not self.pumping, "still starts broadcasts"
         if self.current is not None:
             task = self.current
+            assert self.topic is not None, "a broadcast is under way on a topic that has been left"
             assert task.parent == ROOT and not task.finished, (
                 "the broadcast under way is not an own one in progress"
             )
