@@ -275,7 +275,7 @@ def repetitions_are_accepted(patch: Patch) -> None:
         return accept(self, publication, addressed)
 
     def forgetful_receive(self: Topic, publication: Publication, addressed_to: int) -> list[Task]:
-        is_taken_in = self.phase is Phase.MEMBER and self.is_open() and addressed_to == self.counter
+        is_taken_in = self.phase is Phase.MEMBER and not self.closing and addressed_to == self.counter
         if is_taken_in and publication.source not in self.local.dead:
             forget(self, publication)
         return receive(self, publication, addressed_to)
@@ -555,7 +555,7 @@ def late_copies_of_the_dead_are_accepted(patch: Patch) -> None:
 
     def accept(self: Topic, publication: Publication, addressed_to: int) -> list[Task]:
         late = self.local.is_of_the_dead(publication.source, publication.counter)
-        if late and self.phase is Phase.MEMBER and self.is_open() and addressed_to == self.counter:
+        if late and self.phase is Phase.MEMBER and not self.closing and addressed_to == self.counter:
             return self.deliver_from(self._accept(publication))
         return receive(self, publication, addressed_to)
 
@@ -752,7 +752,7 @@ def the_dead_stay_in_the_views(patch: Patch) -> None:
 
 @ablation("10: a SUB that comes after the leave of the same subscription is void")
 def leaves_are_forgotten(patch: Patch) -> None:
-    patch.setattr(View, "note_leave", lambda self, node, counter: None)
+    patch.setattr(View, "has_left", lambda self, node, counter: False)
 
 
 @ablation("10: a node tells joiners that it has left, if its SUB was sent twice and may still turn up there")
