@@ -12,13 +12,17 @@ from crash_stories import (
     T,
     at_work,
     crash_without_a_trace,
+    is_flush,
     is_publication,
+    is_subscription,
     lose,
     members_of,
     report,
 )
+from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
 from vcubeps.protocol.messages import (
     Ack,
+    Final,
     Flush,
 )
 from vcubeps.protocol.outputs import (
@@ -219,6 +223,53 @@ def test_a_lost_message_does_not_hide_what_it_depended_on() -> None:
     assert wire.delivered[0] == [(0, b"y"), (2, b"m2")]
 
 
+# Dependencies on the dead.
+
+
+def test_what_has_been_received_of_the_dead_is_not_taken_for_lost() -> None:
+    """n of 2 comes after m of 3, which has crashed and which 0 has delivered. 0 still lacks p of 1, which n knows
+    nothing of, and which would have to come first if m were lost."""
+    wire = members_of(range(4))
+    wire.publish(3, T, b"m")
+    wire.run()
+    for other in (0, 2, 3):
+        wire.hold(1, other, is_publication)
+    wire.publish(1, T, b"p")
+    wire.hold(2, 0, lambda message: isinstance(message, Final))
+    wire.crash(3)
+    report(wire, 3)
+    assert wire.peers[0].footprint()["crashes_not_final"] == 0
+    assert wire.peers[0].footprint()["crashes_not_over"] == 1
+
+    wire.publish(2, T, b"n")
+    wire.run()
+
+    assert wire.started[2][-1].barrier == {3: 2}
+    assert wire.delivered[0] == [(3, b"m"), (2, b"n")]
+
+
+def test_what_has_been_received_of_one_who_left_is_not_waited_for_when_he_crashes() -> None:
+    """Nor does it matter that the crash of another one has become final and is over since he left."""
+    wire = members_of([0, 1, 2], among=range(4))
+    wire.publish(2, T, b"m")
+    wire.run()
+    wire.unsubscribe(2, T)
+    wire.run()
+    wire.crash(3)
+    report(wire, 3)
+    assert at_work(wire) == {}
+    wire.crash(2)
+    wire.hold(1, 0, only=is_flush)
+    report(wire, 2)
+    assert wire.peers[0].footprint()["crashes_not_final"] == 1
+
+    wire.publish(1, T, b"n")
+    wire.run()
+
+    assert wire.started[1][-1].barrier == {2: 2}
+    assert wire.delivered[0] == [(2, b"m"), (1, b"n")]
+
+
 # A leave that waits.
 
 
@@ -244,6 +295,61 @@ def test_leave_that_is_sent_again_is_acknowledged_only_when_it_has_taken_effect(
 
     assert not acknowledged_early
     assert wire.outputs[0][-1] == Unsubscribed(T)
+
+
+def one_comes_back_while_its_leave_waits() -> Wire:
+    """1 answers y of 0, which is slow to 2, by leaving, and crashes. Its next incarnation joins and publishes n, which
+    0 does not get. At 2 the leave waits for y, and n for the leave."""
+    wire = members_of(range(3))
+    wire.hold(0, 2, is_publication)
+    wire.publish(0, T, b"y")
+    wire.run()
+    wire.unsubscribe(1, T)
+    wire.run()
+    wire.crash(1)
+    report(wire, 1)
+    wire.recover(1)
+    wire.run()
+    wire.subscribe(1, T)
+    wire.run()
+    wire.hold(1, 0, is_publication)
+    wire.publish(1, T, b"n")
+    wire.run()
+    assert wire.delivered[2] == []
+    wire.release(0, 2)
+    wire.run()
+    assert wire.delivered[2] == [(0, b"y"), (1, b"n")]
+    return wire
+
+
+def test_leave_of_an_earlier_incarnation_does_not_end_the_subscription_of_the_next_one() -> None:
+    wire = one_comes_back_while_its_leave_waits()
+
+    assert wire.peers[2].members(T).keys() == {0, 1, 2}
+
+
+def test_leave_of_an_earlier_incarnation_does_not_make_others_forget_what_the_next_one_published() -> None:
+    wire = one_comes_back_while_its_leave_waits()
+
+    crash_without_a_trace(wire, 1)
+    report(wire, 1)
+
+    assert wire.delivered[0] == [(0, b"y"), (1, b"n")]
+
+
+def test_what_a_member_that_left_had_published_is_not_handed_on_when_it_crashes() -> None:
+    """All have received it, or the leave would not have started."""
+    wire = members_of(range(3))
+    wire.publish(2, T, b"m")
+    wire.run()
+    wire.unsubscribe(2, T)
+    wire.run()
+
+    wire.crash(2)
+    wire.suspect(0, 2, 0)
+
+    [flush] = [entry.message for entry in wire.in_flight if is_flush(entry.message)]
+    assert flush.held == {}
 
 
 # Views.
@@ -419,6 +525,60 @@ def test_copy_addressed_to_an_earlier_subscription_is_not_delivered_in_a_later_o
 
     assert (0, T) in wire.subscribed
     assert wire.delivered[0] == []
+
+
+def test_next_incarnation_of_one_whom_a_joiner_has_met_takes_the_place_of_the_one_before() -> None:
+    """3 joins, crashes, comes back and joins again, all while 0 joins."""
+    wire = members_of((1, 2), among=range(4))
+    wire.hold(2, 0, lambda message: isinstance(message, Ack))
+    wire.subscribe(0, T)
+    wire.run()
+    wire.subscribe(3, T)
+    wire.run()
+    wire.crash(3)
+    report(wire, 3)
+    wire.recover(3)
+    wire.run()
+    wire.subscribe(3, T)
+    wire.run()
+    assert (0, T) not in wire.subscribed
+
+    wire.release(2, 0)
+    wire.run()
+
+    wire.peers[0].check()
+    assert wire.peers[0].members(T) == wire.peers[1].members(T)
+    assert wire.peers[0].members(T)[3] == COUNTERS_PER_INCARNATION + 1
+
+
+@pytest.mark.parametrize("comes_first", ["report", "late copy"])
+def test_late_copy_of_a_sub_does_not_undo_a_leave_that_is_under_way(comes_first: str) -> None:
+    """0 joins, its SUB slow on 6→7. 4, which had passed it on to 6, crashes: 0 sends it anew, is in, and leaves, which
+    1 is slow to acknowledge. 7 joins. It is told by 0 that 0 leaves, and by the late copy that 0 comes."""
+    wire = members_of([1], among=range(8))
+    wire.hold(6, 7, is_subscription)
+    wire.subscribe(0, T)
+    wire.run()
+    crash_without_a_trace(wire, 4)
+    report(wire, 4)
+    wire.hold(1, 0, lambda message: isinstance(message, Ack))
+    wire.unsubscribe(0, T)
+    wire.run()
+    assert Unsubscribed(T) not in wire.outputs[0]
+    if comes_first == "late copy":
+        wire.hold(3, 7)
+    wire.subscribe(7, T)
+    wire.run()
+    assert ((7, T) in wire.subscribed) == (comes_first == "report")
+
+    wire.release(6, 7)
+    wire.run()
+    if comes_first == "late copy":
+        wire.release(3, 7)
+        wire.run()
+
+    assert (7, T) in wire.subscribed
+    assert wire.peers[7].members(T).keys() == {1, 7}
 
 
 def test_joiner_is_not_held_up_by_what_was_published_by_the_dead_before_it_came() -> None:

@@ -69,6 +69,20 @@ def test_whoever_has_the_same_view_needs_no_list() -> None:
     assert Acknowledged(T, 2) in wire.outputs[0]
 
 
+def test_who_passes_publications_on_does_so_to_those_who_have_come_since_the_last_one() -> None:
+    wire = wire_of(range(7), 8)
+    wire.publish(0, T, b"1")
+    wire.run()
+
+    wire.subscribe(7, T)
+    wire.run()
+    wire.publish(0, T, b"2")
+    wire.run()
+
+    assert asks(wire) == []
+    assert delivered_once(wire, 0, b"2", range(8))
+
+
 def test_few_recipients_are_listed() -> None:
     wire = wire_of(range(8), 8, listed_max=2)
 
