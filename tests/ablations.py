@@ -270,7 +270,7 @@ def repetitions_are_accepted(patch: Patch) -> None:
         if member is not None and member.counter < publication.counter:
             member.received = member.counter
 
-    def forgetful_accept(self: Topic, publication: Publication, addressed: bool = False) -> list[int]:
+    def forgetful_accept(self: Topic, publication: Publication, addressed: bool) -> list[int]:
         forget(self, publication)
         return accept(self, publication, addressed)
 
@@ -556,7 +556,7 @@ def late_copies_of_the_dead_are_accepted(patch: Patch) -> None:
     def accept(self: Topic, publication: Publication, addressed_to: int) -> list[Task]:
         late = self.local.is_of_the_dead(publication.source, publication.counter)
         if late and self.phase is Phase.MEMBER and not self.closing and addressed_to == self.counter:
-            return self.deliver_from(self._accept(publication))
+            return self.deliver_from(self._accept(publication, addressed=False))
         return receive(self, publication, addressed_to)
 
     patch.setattr(Topic, "receive", accept)

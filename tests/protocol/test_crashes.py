@@ -270,6 +270,28 @@ def test_what_has_been_received_of_one_who_left_is_not_waited_for_when_he_crashe
     assert wire.delivered[0] == [(2, b"m"), (1, b"n")]
 
 
+def test_what_came_before_this_node_joined_is_not_waited_for_when_its_source_crashes() -> None:
+    """2 publishes m, leaves and joins again; only then 0 joins, which has nothing of m. n of 1 comes after m."""
+    wire = members_of([1, 2], among=range(3))
+    wire.publish(2, T, b"m")
+    wire.run()
+    wire.unsubscribe(2, T)
+    wire.subscribe(2, T)
+    wire.run()
+    wire.subscribe(0, T)
+    wire.run()
+    wire.crash(2)
+    wire.hold(1, 0, only=is_flush)
+    report(wire, 2)
+    assert wire.peers[0].footprint()["crashes_not_final"] == 1
+
+    wire.publish(1, T, b"n")
+    wire.run()
+
+    assert wire.started[1][-1].barrier == {2: 2}
+    assert wire.delivered[0] == [(1, b"n")]
+
+
 # A leave that waits.
 
 

@@ -162,11 +162,14 @@ class Topic:
         if self.closing or addressed_to != self.counter:
             return []
         source, counter = publication.source, publication.counter
-        member = self.view.members.get(source)
-        if self.phase is JOINING or member is None or counter <= member.counter or source in self.local.dead:
-            self._receive_from_no_member(publication)
+        # What is delivered of the dead is settled among the survivors: it comes in their flushes.
+        if self.phase is JOINING:
+            if not self.local.is_of_the_dead(source, counter):
+                self._addressed.add((source, counter))
+                self.holdback.append(publication)
             return []
-        if counter <= member.received:
+        member = self.view.members.get(source)
+        if member is None or counter <= member.received or source in self.local.dead:
             return []
         member.received = counter
         if not self.holdback.queues and self._blocker(publication) is None:
@@ -176,14 +179,6 @@ class Topic:
             return []
         self._note_reception(publication)
         return self.deliver_from(self._hold(publication))
-
-    def _receive_from_no_member(self, publication: Publication) -> None:
-        """The source is no member here, or not as what it was when it published; or this node does not know yet."""
-        source, counter = publication.source, publication.counter
-        # What is delivered of the dead is settled among the survivors: it comes in their flushes.
-        if self.phase is JOINING and not self.local.is_of_the_dead(source, counter):
-            self._addressed.add((source, counter))
-            self.holdback.append(publication)
 
     def receive_held(self, publication: Publication) -> list[Task]:
         """A survivor's flush holds `publication` of a dead source. Returns as `deliver_from`."""
@@ -205,11 +200,10 @@ class Topic:
         if self.closing:
             self.apply_leave(*key)
             return [task]
+        task.held = True
         if key in self.leaves_held:
-            task.held = True
             self.leaves_held[key].append(task)
             return []
-        task.held = True
         self.leaves_held[key] = [task]
         return self.deliver_from(self._hold(leave))
 
@@ -345,12 +339,12 @@ class Topic:
         return None
 
     def _heard_from_the_dead(self, source: int, counter: int) -> int:
+        """The last of what has been received from the incarnation of `source` that issued `counter`."""
         incarnation = incarnation_of(counter)
-        heard = self.view.heard.get((source, incarnation), 0)
         member = self.view.members.get(source)
         if member is not None and incarnation_of(member.counter) == incarnation:
-            heard = max(heard, member.received)
-        return heard
+            return member.received
+        return self.view.heard.get((source, incarnation), 0)
 
     def _cut_passed(self, message: Ordered) -> bool:
         """Whether all that a lost message may have stood for has been delivered.
