@@ -528,6 +528,32 @@ def test_joiner_keeps_what_was_addressed_to_it_though_its_source_never_comes_int
     assert wire.delivered[3] == [(1, b"m")]
 
 
+def test_copy_of_the_dead_that_reaches_a_joiner_late_is_left_to_the_flush() -> None:
+    """2, which leaves and holds nothing, relays m of 0 to 3, which joins and has flushed already that it lacks m."""
+    wire = members_of(range(3), among=range(4))
+    wire.hold(1, 3)
+    wire.subscribe(3, T)
+    wire.run()
+    wire.hold(2, 0)
+    wire.unsubscribe(2, T)
+    wire.run()
+    wire.hold(0, 1)
+    wire.hold(2, 3, only=is_publication)
+    wire.publish(0, T, b"m")
+    wire.run()
+    crash_without_a_trace(wire, 0)
+    report(wire, 0)
+
+    wire.release(2, 3)
+    wire.run()
+    wire.release(1, 3)
+    wire.run()
+
+    assert (3, T) in wire.subscribed
+    assert wire.delivered[1] == wire.delivered[3] == []
+    assert at_work(wire) == {}
+
+
 def test_copy_addressed_to_an_earlier_subscription_is_not_delivered_in_a_later_one() -> None:
     """m of 1 is slow to 0, which leaves and joins again; m arrives before 1, which dies, takes 0 in again."""
     wire = members_of([0, 1, 2], among=range(4))

@@ -248,6 +248,18 @@ def test_member_left_is_emitted_to_those_who_stay() -> None:
     assert only(wire.outputs[2], MemberLeft) == []
 
 
+def test_publications_go_to_those_who_are_in_when_they_start() -> None:
+    wire = members_of([0, 1, 2], among=range(4))
+    for node, is_in in ((3, True), (2, False)):
+        wire.publish(0, T, b"m")
+        wire.run()
+        (wire.subscribe if is_in else wire.unsubscribe)(node, T)
+        wire.run()
+    wire.publish(0, T, b"m")
+
+    assert [set(started.recipients) for started in wire.started[0]] == [{1, 2}, {1, 2, 3}, {1, 3}]
+
+
 def test_leave_takes_effect_after_what_the_leaver_published() -> None:
     """At 2 the publication waits for m, which is slow, and so the leave waits too, and its acknowledgement."""
     wire = members_of(range(4))
