@@ -17,11 +17,13 @@ from crash_stories import (
     is_subscription,
     lose,
     members_of,
+    publication_of,
     report,
 )
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
 from vcubeps.protocol.messages import (
     Ack,
+    Copy,
     Final,
     Flush,
 )
@@ -150,6 +152,42 @@ def test_copy_of_the_dead_that_arrives_late_is_left_to_the_flush() -> None:
 
     assert wire.delivered[1] == wire.delivered[3] == []
     assert at_work(wire) == {}
+
+
+def test_survivors_hand_on_what_they_have_of_a_dead_source_only_from_one_who_died_too() -> None:
+    """m of 3 has reached 1 alone, whose flush reaches 2 and not 0."""
+    wire = members_of(range(4))
+    for other in (0, 2):
+        wire.hold(3, other)
+    wire.hold(1, 0)
+    wire.publish(3, T, b"m")
+    wire.run()
+    crash_without_a_trace(wire, 3)
+    report(wire, 3)
+    assert wire.delivered[2] == [(3, b"m")]
+
+    crash_without_a_trace(wire, 1)
+    report(wire, 1)
+
+    assert wire.delivered[0] == [(3, b"m")]
+    assert wire.received[0] == wire.received[2] == [(3, 2)]
+
+
+def test_who_has_left_delivers_nothing_that_survivors_hand_on() -> None:
+    """1 has left, says its application, but what it published before is still under way."""
+    wire = members_of(range(3))
+    wire.hold(1, 0, only=is_publication)
+    wire.publish(1, T, b"own")
+    wire.hold(0, 1, only=is_publication)
+    wire.publish(2, T, b"m")
+    wire.run()
+    wire.unsubscribe(1, T)
+
+    crash_without_a_trace(wire, 2)
+    report(wire, 2)
+
+    assert wire.delivered[0] == [(2, b"m")]
+    assert wire.delivered[1] == [(1, b"own")]
 
 
 @pytest.fixture
@@ -374,6 +412,32 @@ def test_what_a_member_that_left_had_published_is_not_handed_on_when_it_crashes(
     assert flush.held == {}
 
 
+def test_leave_that_has_taken_effect_is_acknowledged_at_once_when_it_comes_again() -> None:
+    """0 leaves, its UNS slow on 6→7. 4, which had passed it on to 6, crashes: 0 sends it anew, has left, joins again
+    and publishes n. At 7, n waits for y of 1. What waits there is no matter of the first UNS."""
+    wire = members_of(range(8))
+    wire.hold(6, 7, lambda message: isinstance(message, Copy))
+    wire.unsubscribe(0, T)
+    wire.run()
+    crash_without_a_trace(wire, 4)
+    report(wire, 4)
+    wire.subscribe(0, T)
+    wire.run()
+    for sender in (1, 3, 5):
+        wire.hold(sender, 7, publication_of(1))
+    wire.publish(1, T, b"y")
+    wire.run()
+    wire.publish(0, T, b"n")
+    wire.run()
+    assert wire.delivered[7] == []
+
+    wire.release(6, 7)
+    wire.run()
+
+    assert wire.delivered[7] == []
+    assert wire.peers[6].footprint()["copies"] == 0
+
+
 # Views.
 
 
@@ -526,6 +590,59 @@ def test_joiner_keeps_what_was_addressed_to_it_though_its_source_never_comes_int
 
     assert wire.delivered[0] == [(1, b"m")]
     assert wire.delivered[3] == [(1, b"m")]
+
+
+def joiner_is_not_answered_by_one() -> Wire:
+    """3 joins 0; what 2, which is no member, answers is slow. Nothing else of 2 is."""
+    wire = members_of([0], among=range(4))
+    wire.hold(2, 3)
+    wire.subscribe(3, T)
+    wire.run()
+    [slow] = [entry.message for entry in wire.in_flight]
+    wire.hold(2, 3, only=lambda message: message is slow)
+    return wire
+
+
+def test_joiner_gets_what_a_dead_source_that_came_after_it_had_addressed_to_it() -> None:
+    """1 joins too, and publishes to 0 and to 3; 1 dies, and its copy to 3 with it."""
+    wire = joiner_is_not_answered_by_one()
+    wire.subscribe(1, T)
+    wire.run()
+    wire.hold(1, 3, only=is_publication)
+    wire.publish(1, T, b"m")
+    wire.run()
+    crash_without_a_trace(wire, 1)
+    report(wire, 1)
+    assert (3, T) not in wire.subscribed
+
+    wire.release(2, 3)
+    wire.run()
+
+    assert wire.delivered[0] == [(1, b"m")]
+    assert wire.delivered[3] == [(1, b"m")]
+
+
+def test_joiner_keeps_what_was_addressed_to_it_though_its_source_has_come_back_since() -> None:
+    """1 joins too, publishes to 0 and to 3, crashes, comes back and joins again, all while 3 joins."""
+    wire = joiner_is_not_answered_by_one()
+    wire.subscribe(1, T)
+    wire.run()
+    wire.publish(1, T, b"m")
+    wire.run()
+    wire.crash(1)
+    report(wire, 1)
+    wire.recover(1)
+    wire.run()
+    wire.subscribe(1, T)
+    wire.run()
+    assert (3, T) not in wire.subscribed
+
+    wire.release(2, 3)
+    wire.run()
+
+    assert wire.delivered[0] == [(1, b"m")]
+    assert wire.delivered[3] == [(1, b"m")]
+    assert wire.peers[3].members(T).keys() == {0, 1, 3}
 
 
 def test_copy_of_the_dead_that_reaches_a_joiner_late_is_left_to_the_flush() -> None:

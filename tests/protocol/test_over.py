@@ -21,6 +21,7 @@ from crash_stories import (
     is_flush,
     is_publication,
     members_of,
+    publication_of,
     report,
 )
 from vcubeps.protocol.messages import Final, Flush, IsFinal, Over
@@ -36,11 +37,6 @@ def is_over(message: Any) -> bool:
 
 def is_final(message: Any) -> bool:
     return isinstance(message, Final)
-
-
-def publication_of(source: int) -> Any:
-    """Whether a message is a copy of a publication of `source`."""
-    return lambda message: is_publication(message) and message.broadcast.source == source
 
 
 def topic_of(wire: Wire, node: int) -> Topic:

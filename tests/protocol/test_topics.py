@@ -19,6 +19,7 @@ from vcubeps.protocol.outputs import (
     MemberJoined,
     MemberLeft,
     Output,
+    Received,
     Send,
     Subscribed,
     Unsubscribed,
@@ -135,6 +136,23 @@ def test_leave_waits_for_the_publications_before_it() -> None:
 
     assert [payload for _, payload in wire.delivered[1]] == [b"1", b"2", b"3", b"4"]
     assert wire.outputs[0][-1] == Unsubscribed(T)
+
+
+def test_received_says_whether_what_came_is_delivered_at_once() -> None:
+    """At 2, what 1 answers to m overtakes m."""
+    wire = members_of(range(3))
+    wire.hold(0, 2)
+    wire.publish(0, T, b"m")
+    wire.run()
+    wire.publish(1, T, b"answer")
+    wire.run()
+    wire.release(0, 2)
+    wire.run()
+
+    assert only(wire.outputs[1], Received) == [Received(T, 0, (2,), at_once=True)]
+    happened = only(wire.outputs[2], Received, Deliver)
+    assert happened[:2] == [Received(T, 1, (2,), at_once=False), Received(T, 0, (2,), at_once=False)]
+    assert [type(output).__name__ for output in happened[2:]] == ["Deliver", "Deliver"]
 
 
 # Topics are apart.
@@ -295,6 +313,22 @@ def test_relay_acknowledges_a_leave_only_when_it_has_taken_effect_there_too() ->
     assert MemberLeft(T, 1) in wire.outputs[2]
     assert 1 in wire.peers[3].members(T)
     assert Unsubscribed(T) not in wire.outputs[1]
+
+
+def test_who_leaves_acknowledges_the_leave_of_another_whatever_that_depends_on() -> None:
+    """0 leaves and does not take y of 1 in any more, which 2 has delivered before it leaves."""
+    wire = members_of(range(3))
+    wire.hold(1, 0)
+    wire.publish(1, T, b"y")
+    wire.run()
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    wire.unsubscribe(2, T)
+    wire.run()
+
+    assert Unsubscribed(T) not in wire.outputs[0]
+    assert Unsubscribed(T) in wire.outputs[2]
 
 
 # Leaving, and joining again.
@@ -501,6 +535,28 @@ def test_barrier_after_a_join_names_the_last_publication_of_each_member() -> Non
     wire.publish(3, T, b"m")
 
     assert wire.started[3][0].barrier == {0: 3, 1: 2}
+
+
+def test_barrier_after_a_rejoin_names_what_was_delivered_of_one_who_says_that_he_has_left() -> None:
+    """1 says so because a crash made it send its SUB twice."""
+    wire = members_of([0], among=range(8))
+    wire.subscribe(1, T)
+    wire.crash(5)
+    for observer in sorted(wire.peers):
+        wire.suspect(observer, 5, 0)
+    wire.run()
+    wire.publish(1, T, b"m")
+    wire.run()
+    for node in (0, 1):
+        wire.unsubscribe(node, T)
+        wire.run()
+    assert wire.peers[1]._broadcasts.left.gone(T) == 3
+
+    wire.subscribe(0, T)
+    wire.run()
+    wire.publish(0, T, b"n")
+
+    assert wire.started[0][-1].barrier == {1: 2}
 
 
 def test_barrier_shrinks_to_what_is_new_after_the_first_publication() -> None:

@@ -45,7 +45,7 @@ class Topic:
     """
 
     __slots__ = (
-        "_addressed", "_is_exact", "_subtrees", "closing", "counter", "cut", "holdback", "last_publication",
+        "_addressed", "_subtrees", "closing", "counter", "cut", "holdback", "last_publication",
         "leaves_held", "local", "name", "newest", "past", "phase", "shares", "view",
     )  # fmt: skip
 
@@ -62,7 +62,6 @@ class Topic:
         """Counter of the last publication of this node on the topic, in whichever subscription; 0 if there is none."""
         self.view = View(local.me, counter)
         self.past = Past(known)
-        self._is_exact = is_exact
         self.holdback = HoldBack()
         self.leaves_held: dict[tuple[int, int], list[Task]] = {}
         """Pending leave ⟨source, counter⟩ → acknowledgements that wait until it takes effect."""
@@ -241,13 +240,13 @@ class Topic:
     def join(self, reports: dict[int, Report]) -> None:
         """The SUB is acknowledged by all: form the view and the past from what they reported."""
         for node, report in reports.items():
-            if report.is_member and not self._is_exact:
-                self.past.correct(node, report.floor)
-            else:
-                self.past.learn(node, report.floor)
             if not report.is_member:
+                self.past.learn(node, report.floor)
                 self.apply_leave(node, report.counter)
-            elif (member := self._take_in(node, report.counter)) is not None:
+                continue
+            self.past.correct(node, report.floor)
+            member = self._take_in(node, report.counter)
+            if member is not None:
                 member.received = max(member.received, report.floor)
         self.past.begin(self.local.me)
 
