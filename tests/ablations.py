@@ -227,10 +227,10 @@ def absent_sources_block(patch: Patch) -> None:
 )
 def pending_counts_as_delivered(patch: Patch) -> None:
     def not_received(topic: Topic, source: int, counter: int) -> bool:
-        if topic.local.is_of_the_dead(source, counter):
-            return topic._heard_from_the_dead(source, counter) < counter
         member = topic.view.members.get(source)
-        return member is not None and member.received < counter
+        if member is not None and member.counter <= counter:
+            return member.received < counter
+        return topic.local.is_of_the_dead(source, counter) and not topic.view.has_heard(source, counter)
 
     _depend_only_on(patch, not_received)
 

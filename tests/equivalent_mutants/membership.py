@@ -1,5 +1,7 @@
 """Of `protocol/membership.py`."""
 
+_COUNTERS = "counters of broadcasts are at least 1 (validation), so any smaller default is below them all"
+
 EQUIVALENT = {
     (
         "View.addressees",
@@ -7,8 +9,18 @@ EQUIVALENT = {
         "condition:True",
     ): "what is made again has the same entries; it only takes longer",
     (
+        "View.has_heard",
+        "return self.heard.get((node, incarnation_of(counter)), 0) >= counter",
+        "constant:0→-1",
+    ): _COUNTERS,
+    (
+        "View.has_heard",
+        "return self.heard.get((node, incarnation_of(counter)), 0) >= counter",
+        "constant:0→1",
+    ): "the first counter of a node is that of a subscription, so nothing was published with counter 1",
+    (
         "View.has_left",
         "return self.left.get(node, 0) >= counter",
         "constant:0→-1",
-    ): "counters of broadcasts are at least 1 (validation), so any smaller default is below them all",
+    ): _COUNTERS,
 }

@@ -2,12 +2,19 @@
 
 _FASTER = "what is made again is the same; it only takes longer"
 
+_DISTINCT = "no two broadcasts of one node have the same counter"
+
 EQUIVALENT = {
+    (
+        "",
+        "_LOST = -1",
+        "constant:-1→0",
+    ): "those who wait for node 0 are looked at whenever those who wait for a cut are: too often, and nothing else",
     (
         "Topic.apply_leave",
         "if newest is not None and newest.counter < counter:",
         "compare:<→<=",
-    ): "a leave and a publication of one node never have the same counter",
+    ): _DISTINCT,
     (
         "Topic.subtree",
         "if last is None or last[1] is not addressees:",
@@ -19,10 +26,20 @@ EQUIVALENT = {
         "constant:1→0",
     ): _FASTER,
     (
+        "Topic._is_new",
+        "if member is not None and member.counter < counter:",
+        "compare:<→<=",
+    ): _DISTINCT,
+    (
         "Topic._note_reception",
         "counters = (publication.counter,) if len(publication.items) == 1 else publication.counters",
         "condition:False",
     ): "of one item, `counters` is the same; the other way is only faster",
+    (
+        "Topic._note_reception",
+        "counters = (publication.counter,) if len(publication.items) == 1 else publication.counters",
+        "constant:1→0",
+    ): "no publication is without items (validation); of one item, `counters` is the same",
     (
         "Topic._blocker",
         "if member is not None and needed >= member.counter:  # nearly always",

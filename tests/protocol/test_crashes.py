@@ -232,10 +232,11 @@ def test_a_dependency_on_a_message_that_nobody_holds_is_met_by_the_flushes(lost:
     assert at_work(lost) == {}
 
 
-def test_a_lost_message_does_not_hide_what_it_depended_on() -> None:
+@pytest.mark.parametrize("comes_back", [False, True], ids=["gone", "back"])
+def test_a_lost_message_does_not_hide_what_it_depended_on(comes_back: bool) -> None:
     """m2 names only m, which stood for y; m is lost and y is still on its way from 0, which lives, to 4.
 
-    All four are each other's children, so every copy goes straight.
+    All four are each other's children, so every copy goes straight. The source of m may be a member again by now.
     """
     wire = members_of([0, 1, 2, 4])
     wire.hold(0, 4, only=is_publication)
@@ -251,6 +252,15 @@ def test_a_lost_message_does_not_hide_what_it_depended_on() -> None:
     assert wire.started[2][0].barrier == {1: 2}
     crash_without_a_trace(wire, 1, 2)
     report(wire, 1, 2)
+    if comes_back:
+        wire.release(1, 0)
+        wire.release(1, 4)
+        wire.recover(1)
+        wire.suspect(1, 2, 0)
+        wire.run()
+        wire.subscribe(1, T)
+        wire.run()
+    assert (1 in wire.peers[4].members(T)) == comes_back
     assert wire.received[4] == [(2, 2)]
     assert wire.delivered[4] == []
 
@@ -286,48 +296,50 @@ def test_what_has_been_received_of_the_dead_is_not_taken_for_lost() -> None:
     assert wire.delivered[0] == [(3, b"m"), (2, b"n")]
 
 
-def test_what_has_been_received_of_one_who_left_is_not_waited_for_when_he_crashes() -> None:
-    """Nor does it matter that the crash of another one has become final and is over since he left."""
-    wire = members_of([0, 1, 2], among=range(4))
+def test_what_has_been_received_of_one_who_left_is_not_taken_for_lost_when_he_crashes() -> None:
+    """n of 4 comes after m of 2, who has left. The crash of 3 is over, but 0 still lacks p of 1, which came before."""
+    wire = members_of([0, 1, 2, 4], among=range(5))
     wire.publish(2, T, b"m")
     wire.run()
     wire.unsubscribe(2, T)
     wire.run()
+    for other in (0, 4):
+        wire.hold(1, other, is_publication)
+    wire.publish(1, T, b"p")
     wire.crash(3)
     report(wire, 3)
-    assert at_work(wire) == {}
+    assert wire.peers[0].footprint()["crashes_not_over"] == 0
     wire.crash(2)
-    wire.hold(1, 0, only=is_flush)
-    report(wire, 2)
-    assert wire.peers[0].footprint()["crashes_not_final"] == 1
+    wire.suspect(0, 2, 0)
 
-    wire.publish(1, T, b"n")
+    wire.publish(4, T, b"n")
     wire.run()
 
-    assert wire.started[1][-1].barrier == {2: 2}
-    assert wire.delivered[0] == [(2, b"m"), (1, b"n")]
+    assert wire.started[4][-1].barrier == {2: 2}
+    assert wire.delivered[0] == [(2, b"m"), (4, b"n")]
 
 
-def test_what_came_before_this_node_joined_is_not_waited_for_when_its_source_crashes() -> None:
-    """2 publishes m, leaves and joins again; only then 0 joins, which has nothing of m. n of 1 comes after m."""
-    wire = members_of([1, 2], among=range(3))
-    wire.publish(2, T, b"m")
-    wire.run()
-    wire.unsubscribe(2, T)
-    wire.subscribe(2, T)
-    wire.run()
-    wire.subscribe(0, T)
-    wire.run()
-    wire.crash(2)
-    wire.hold(1, 0, only=is_flush)
-    report(wire, 2)
-    assert wire.peers[0].footprint()["crashes_not_final"] == 1
+def test_own_publications_are_not_taken_for_lost_however_many_nodes_have_been_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """0 keeps no graves, so all absent nodes count as dead up to the incarnation of 3. 2 answers m of 0. 0 still lacks
+    p of 1, which came before the crash of 3."""
+    monkeypatch.setattr("vcubeps.protocol.local.MAX_GRAVES", 0)
+    wire = members_of(range(4))
+    for other in (0, 2, 3):
+        wire.hold(1, other, is_publication)
+    wire.publish(1, T, b"p")
+    wire.crash(3)
+    report(wire, 3)
+    assert wire.peers[0].known_incarnation(3) == wire.peers[0].known_incarnation(99) == 0
 
-    wire.publish(1, T, b"n")
+    wire.publish(0, T, b"m")
+    wire.run()
+    wire.publish(2, T, b"answer")
     wire.run()
 
-    assert wire.started[1][-1].barrier == {2: 2}
-    assert wire.delivered[0] == [(1, b"n")]
+    assert wire.started[2][-1].barrier == {0: 2}
+    assert wire.delivered[0] == [(0, b"m"), (2, b"answer")]
 
 
 # A leave that waits.
@@ -620,6 +632,24 @@ def test_joiner_gets_what_a_dead_source_that_came_after_it_had_addressed_to_it()
 
     assert wire.delivered[0] == [(1, b"m")]
     assert wire.delivered[3] == [(1, b"m")]
+
+
+def test_joiner_hands_on_the_last_publication_of_a_dead_source_and_not_its_leave() -> None:
+    wire = joiner_is_not_answered_by_one()
+    wire.subscribe(1, T)
+    wire.run()
+    for payload in (b"1", b"2"):
+        wire.publish(1, T, payload)
+        wire.run()
+    wire.unsubscribe(1, T)
+    wire.run()
+    assert (3, T) not in wire.subscribed
+
+    wire.crash(1)
+    wire.suspect(3, 1, 0)
+
+    flush = next(entry.message for entry in wire.in_flight if is_flush(entry.message))
+    assert {source: held.items for source, held in flush.held[T].items()} == {1: ((3, b"2"),)}
 
 
 def test_joiner_keeps_what_was_addressed_to_it_though_its_source_has_come_back_since() -> None:

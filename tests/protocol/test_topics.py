@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from crash_stories import is_publication, publication_of
 from snapshots import snapshot
 from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES
-from vcubeps.protocol.messages import Copy, Publication, Subscription, Unsubscription
+from vcubeps.protocol.messages import Ack, Copy, Publication, Subscription, Unsubscription
 from vcubeps.protocol.outputs import (
     Accepted,
     Acknowledged,
@@ -231,6 +232,29 @@ def test_leaving_one_topic_leaves_the_other_as_it_is() -> None:
     assert set(wire.peers[1].members(U)) == {0, 1}
 
 
+def test_a_dependency_is_not_met_while_it_is_pending_though_something_later_of_its_source_is_too() -> None:
+    """At 2, a and b of 1 wait for y of 0, which is slow; n of 4 comes after a and knows nothing of b."""
+    wire = members_of([0, 1, 2, 4])
+    wire.hold(0, 2, publication_of(0))
+    wire.publish(0, T, b"y")
+    wire.run()
+    wire.publish(1, T, b"a")
+    wire.run()
+    wire.hold(1, 4, is_publication)
+    wire.publish(1, T, b"b")
+    wire.run()
+    wire.publish(4, T, b"n")
+    wire.run()
+    assert wire.received[2] == [(1, 2), (1, 3), (4, 2)]
+    assert wire.delivered[2] == []
+
+    wire.release(0, 2)
+    wire.run()
+
+    assert sorted(wire.delivered[2]) == [(0, b"y"), (1, b"a"), (1, b"b"), (4, b"n")]
+    assert wire.delivered[2].index((1, b"a")) < wire.delivered[2].index((4, b"n"))
+
+
 # Views.
 
 
@@ -419,6 +443,35 @@ def test_nothing_is_delivered_after_unsubscribe_returned() -> None:
     assert already == [(2, b"own")]
     assert wire.delivered[2] == already
     assert wire.delivered[0][-1] == (2, b"own, queued")
+
+
+def test_what_is_held_back_when_a_node_leaves_takes_effect_as_far_as_it_is_about_members() -> None:
+    """At 2, an answer of 1 to m of 3, the leave of 1, and an answer of 0 wait for m. 2 leaves while one publication of
+    its own is under way; the next one goes to those who stay."""
+    wire = members_of(range(4))
+    wire.hold(3, 2, publication_of(3))
+    wire.publish(3, T, b"m")
+    wire.run()
+    wire.hold(0, 2, lambda message: isinstance(message, Ack))
+    wire.publish(2, T, b"own")
+    wire.publish(2, T, b"own, queued")
+    wire.run()
+    wire.publish(1, T, b"answer")
+    wire.unsubscribe(1, T)
+    wire.run()
+    wire.publish(0, T, b"answer")
+    wire.run()
+    assert [source for source, _ in wire.received[2]] == [1, 0]
+    assert Unsubscribed(T) not in wire.outputs[1]
+
+    wire.unsubscribe(2, T)
+    wire.peers[2].check()
+    wire.run()
+
+    assert Unsubscribed(T) in wire.outputs[1]
+    wire.release(0, 2)
+    wire.run()
+    assert [set(started.recipients) for started in wire.started[2]] == [{0, 1, 3}, {0, 3}]
 
 
 # What is kept of a topic after leaving.

@@ -59,7 +59,7 @@ class View:
         self._addressees = None
         member = self.members.pop(node)
         self.digest ^= fingerprint(node, member.counter)
-        self.hear(node, incarnation_of(member.counter), member.received)
+        self.hear(node, member.received)
 
     def addressees(self) -> dict[int, int]:
         """The members → counters of their subscriptions. The same object as long as nothing changes."""
@@ -67,9 +67,13 @@ class View:
             self._addressees = {node: member.counter for node, member in self.members.items()}
         return self._addressees
 
-    def hear(self, node: int, incarnation: int, counter: int) -> None:
+    def hear(self, node: int, counter: int) -> None:
         """More than ever before: a later subscription has a greater counter than what came before it."""
-        self.heard[node, incarnation] = counter
+        self.heard[node, incarnation_of(counter)] = counter
+
+    def has_heard(self, node: int, counter: int) -> bool:
+        """Whether ⟨node, counter⟩, which is not of the member that `node` may be now, has been received."""
+        return self.heard.get((node, incarnation_of(counter)), 0) >= counter
 
     def forget_before(self, final: Callable[[int], int]) -> None:
         """Forget incarnations older than the newest whose crash is final: nothing of them is taken in any

@@ -226,10 +226,9 @@ class Topic:
                 return False
             member.received = counter
         else:
-            incarnation = incarnation_of(counter)
-            if not addressed or counter <= self.view.heard.get((source, incarnation), 0):
+            if not addressed or self.view.has_heard(source, counter):
                 return False
-            self.view.hear(source, incarnation, counter)
+            self.view.hear(source, counter)
         return True
 
     def _note_reception(self, publication: Publication, at_once: bool = False) -> None:
@@ -326,9 +325,7 @@ class Topic:
             if member is not None and needed >= member.counter:  # nearly always
                 if member.received < needed:
                     return source
-            elif local.is_of_the_dead(source, needed) and self._heard_from_the_dead(source, needed) < needed:
-                if local.ended_finally(source) < incarnation_of(needed):
-                    return source
+            elif local.is_of_the_dead(source, needed) and not self.view.has_heard(source, needed):
                 depends_on_a_lost_message = True
             # A batch's last counter does for its first: dependencies only name ends of batches.
             if source in queues and queues[source][0].counter <= needed:
@@ -336,14 +333,6 @@ class Topic:
         if depends_on_a_lost_message and not self._cut_passed(message):
             return _LOST
         return None
-
-    def _heard_from_the_dead(self, source: int, counter: int) -> int:
-        """The last of what has been received from the incarnation of `source` that issued `counter`."""
-        incarnation = incarnation_of(counter)
-        member = self.view.members.get(source)
-        if member is not None and incarnation_of(member.counter) == incarnation:
-            return member.received
-        return self.view.heard.get((source, incarnation), 0)
 
     def _cut_passed(self, message: Ordered) -> bool:
         """Whether all that a lost message may have stood for has been delivered.
@@ -356,11 +345,7 @@ class Topic:
             member = members.get(node)
             if member is not None and member.received < counter:
                 return False
-        return all(
-            queue[0].stamp >= message.stamp
-            for queue in self.holdback.queues.values()
-            if queue[0] is not message
-        )
+        return all(queue[0].stamp >= message.stamp for queue in self.holdback.queues.values())
 
     def leave(self) -> Barrier:
         """What the next subscription to this topic must start from."""
