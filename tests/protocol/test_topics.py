@@ -232,6 +232,23 @@ def test_leaving_one_topic_leaves_the_other_as_it_is() -> None:
     assert set(wire.peers[1].members(U)) == {0, 1}
 
 
+def test_a_dependency_on_one_who_has_left_is_met_whatever_is_pending() -> None:
+    """0 has joined since 3 left. a of 2, with a lower stamp than n of 4, waits for something of 1 that never comes."""
+    wire = members_of([1, 2, 3, 4], among=range(5))
+    wire.publish(3, T, b"m")
+    wire.run()
+    wire.unsubscribe(3, T)
+    wire.run()
+    wire.subscribe(0, T)
+    wire.run()
+    for source, barrier, stamp in ((2, {1: 2}, 9), (4, {3: 2}, 10)):
+        publication = Publication(source, T, 2, ((2, b"m"),), barrier, digest=0, stamp=stamp)
+        wire.receive(0, source, Copy(0, 0, 100, publication, {0: 1}, {}))
+
+    assert wire.received[0] == [(2, 2), (4, 2)]
+    assert wire.delivered[0] == [(4, b"m")]
+
+
 def test_a_dependency_is_not_met_while_it_is_pending_though_something_later_of_its_source_is_too() -> None:
     """At 2, a and b of 1 wait for y of 0, which is slow; n of 4 comes after a and knows nothing of b."""
     wire = members_of([0, 1, 2, 4])
@@ -340,11 +357,12 @@ def test_relay_acknowledges_a_leave_only_when_it_has_taken_effect_there_too() ->
 
 
 def test_who_leaves_acknowledges_the_leave_of_another_whatever_that_depends_on() -> None:
-    """0 leaves and does not take y of 1 in any more, which 2 has delivered before it leaves."""
+    """0 leaves, which 2 has not heard of, and does not take y of 1 in any more; 2 has delivered y before it leaves."""
     wire = members_of(range(3))
-    wire.hold(1, 0)
+    wire.hold(1, 0, is_publication)
     wire.publish(1, T, b"y")
     wire.run()
+    wire.hold(0, 2, lambda message: isinstance(message, Copy))
     wire.unsubscribe(0, T)
     wire.run()
 
@@ -474,6 +492,26 @@ def test_what_is_held_back_when_a_node_leaves_takes_effect_as_far_as_it_is_about
     assert [set(started.recipients) for started in wire.started[2]] == [{0, 1, 3}, {0, 3}]
 
 
+def test_who_leaves_before_it_is_in_does_not_take_in_one_who_has_reported_and_left_since() -> None:
+    """0 joins 1, 2 and 3 and leaves. The acknowledgement of 2, with the report of 3 in it, comes after 3 has left."""
+    wire = members_of([1, 2, 3], among=range(4))
+    wire.hold(2, 0, lambda message: isinstance(message, Ack))
+    wire.subscribe(0, T)
+    wire.run()
+    wire.unsubscribe(0, T)
+    wire.unsubscribe(3, T)
+    wire.run()
+    assert Unsubscribed(T) in wire.outputs[3]
+
+    wire.release(2, 0)
+    wire.run()
+
+    assert Unsubscribed(T) in wire.outputs[0]
+    messages = [o.message for o in wire.outputs[0] if isinstance(o, Send)]
+    leaves = [m for m in messages if isinstance(m, Copy) and isinstance(m.broadcast, Unsubscription)]
+    assert {node for leave in leaves for node in leave.recipients or ()} == {1, 2}
+
+
 # What is kept of a topic after leaving.
 
 
@@ -588,6 +626,22 @@ def test_barrier_after_a_join_names_the_last_publication_of_each_member() -> Non
     wire.publish(3, T, b"m")
 
     assert wire.started[3][0].barrier == {0: 3, 1: 2}
+
+
+def test_barrier_after_a_join_names_the_last_publication_of_one_who_is_leaving() -> None:
+    wire = members_of([0, 1, 2], among=range(4))
+    wire.publish(1, T, b"m")
+    wire.run()
+    wire.hold(2, 1, lambda message: isinstance(message, Ack))
+    wire.unsubscribe(1, T)
+    wire.run()
+    assert Unsubscribed(T) not in wire.outputs[1]
+
+    wire.subscribe(3, T)
+    wire.run()
+    wire.publish(3, T, b"n")
+
+    assert wire.started[3][0].barrier == {1: 2}
 
 
 def test_barrier_after_a_rejoin_names_what_was_delivered_of_one_who_says_that_he_has_left() -> None:
