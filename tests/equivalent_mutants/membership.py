@@ -17,7 +17,7 @@ EQUIVALENT = {
         "View.has_heard",
         "return self.heard.get((node, incarnation_of(counter)), 0) >= counter",
         "constant:0→1",
-    ): "the first counter of a node is that of a subscription, so nothing was published with counter 1",
+    ): "1 is the counter of a subscription, never of a publication; a dependency that names it is met, not lost",
     (
         "View.has_left",
         "return self.left.get(node, 0) >= counter",

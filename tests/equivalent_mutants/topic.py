@@ -9,7 +9,7 @@ EQUIVALENT = {
         "",
         "_LOST = -1",
         "constant:-1→0",
-    ): "those who wait for node 0 are looked at whenever those who wait for a cut are: too often, and nothing else",
+    ): "who waits for node 0 is also looked at when a cut may be passed: more often, which changes no answer",
     (
         "Topic.apply_leave",
         "if newest is not None and newest.counter < counter:",
