@@ -1192,7 +1192,6 @@ def only_the_incarnation_that_is_named_is_over(patch: Patch) -> None:
     def as_known(self: Aftermath, over: Over) -> None:
         ended = self._local.ended_finally
         known = {x: newest for x, newest in over.dead.items() if newest <= ended(x) or x == self._local.me}
-        self._forget_reports(over.dead)
         on_over(self, replace(over, dead=known))
 
     patch.setattr(Aftermath, "on_over", as_known)

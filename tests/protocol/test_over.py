@@ -20,6 +20,7 @@ from crash_stories import (
     crash_without_a_trace,
     is_flush,
     is_publication,
+    lose,
     members_of,
     report,
 )
@@ -327,6 +328,62 @@ def test_if_it_does_not_the_crash_is_never_over_for_it(monkeypatch: pytest.Monke
     assert not all_is_over(collector_for_a_while_dies_before_it_has_reached(3))
 
 
+def test_who_has_told_the_collector_does_not_tell_it_again_without_being_asked() -> None:
+    wire = members_of(range(4))
+    wire.hold(1, 0, is_final)
+    wire.crash(3)
+    report(wire, 3)
+
+    outputs = wire.peers[2].receive(1, Final(0, 0, {3: 0}))
+
+    assert outputs == []
+
+
+def test_who_is_asked_says_again_what_it_has_said() -> None:
+    """Whoever asks may have forgotten it, because another collector told it that the crash is over."""
+    wire = members_of(range(4))
+    wire.hold(1, 0, is_final)
+    wire.crash(3)
+    report(wire, 3)
+
+    outputs = wire.peers[2].receive(0, IsFinal(0, 0, {3: 0}))
+
+    assert outputs == [Send(0, Final(0, 0, {3: 0}))]
+
+
+def test_what_is_final_is_said_again_only_when_those_who_are_told_have_given_up_the_last_collector() -> None:
+    """0 says that the crash of 4 is over, to 1 slowly and to 2 not any more: it dies. 1 does not know that yet when 2,
+    which does, has delivered what it held back of 3: if 2 told 1 now what is final, what 0 says would void it."""
+    wire = members_of(range(5))
+    for late in (1, 2):
+        wire.hold(0, late, is_over)
+    wire.crash(4)
+    report(wire, 4)
+    for sender in (0, 1, 3):
+        wire.hold(sender, 2, publication_of(1))
+    wire.publish(1, T, b"q")
+    wire.run()
+    wire.publish(3, T, b"p")
+    wire.run()
+    wire.crash(3)
+    report(wire, 3)
+    lose(wire, 0, 2)
+    wire.crash(0)
+    wire.hold(2, 1, lambda message: not is_final(message))
+    wire.suspect(2, 0, 0)
+    wire.release(1, 2)
+    wire.run()
+    assert wire.delivered[2] == [(1, b"q"), (3, b"p")]
+    assert wire.peers[1]._aftermath.not_over == {3: 0, 4: 0}
+
+    wire.release(0, 1)
+    wire.run()
+    wire.release(2, 1)
+    wire.run()
+
+    assert all_is_over(wire)
+
+
 def one_who_comes_back_is_told_of_an_incarnation_that_all_others_have_outlived() -> Wire:
     """The id 4 had a node as 7; that is over. 3, which was down meanwhile and expects 4 to be there, is told that its
     incarnation 0 has crashed. 0 has just been told again that 7 is final, and speaks for both."""
@@ -414,7 +471,7 @@ def test_otherwise_its_crash_is_never_final_where_it_was_dealt_with(monkeypatch:
     assert wire.peers[0]._local.fresh == {5: 10}
 
 
-def test_a_flush_calls_all_dead_of_whom_it_holds_something() -> None:
+def something_is_held_of_incarnations_that_were_replaced() -> Wire:
     """Of 1, two incarnations that are no more have published, on a topic each; the third one lives."""
     wire = Wire(Peer, range(4))
     wire.hold(2, 0, is_final)
@@ -434,10 +491,25 @@ def test_a_flush_calls_all_dead_of_whom_it_holds_something() -> None:
 
     wire.crash(3)
     report(wire, 3)
+    return wire
+
+
+def test_a_flush_calls_all_dead_of_whom_it_holds_something() -> None:
+    wire = something_is_held_of_incarnations_that_were_replaced()
 
     flush = next(message for to, message in sent_by(wire, 0, Flush) if to == 2 and 3 in message.dead)
     assert {name: held[1].counter >> 40 for name, held in flush.held.items()} == {"earlier": 0, "later": 1}
     assert flush.dead == {1: 1, 3: 0}
+
+
+def test_who_has_flushed_a_crash_itself_does_not_answer_a_flush_about_it_nor_does_who_is_concerned() -> None:
+    wire = something_is_held_of_incarnations_that_were_replaced()
+
+    flushes = {node: [message for _, message in sent_by(wire, node, Flush)] for node in wire.peers}
+
+    assert any(1 in flush.dead for flush in flushes[0])
+    assert wire.peers[2]._aftermath.not_over[1] == 1
+    assert not any(flush.is_answer for node in wire.peers for flush in flushes[node])
 
 
 # Cuts.

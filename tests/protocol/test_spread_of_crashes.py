@@ -9,6 +9,7 @@ import pytest
 from crash_stories import (
     T,
     is_flush,
+    is_publication,
     members_of,
     report,
 )
@@ -129,6 +130,45 @@ def test_a_flush_that_was_handled_before_is_ignored() -> None:
 
     assert outputs == []
     assert snapshot(peer) == before
+
+
+def test_a_flush_says_nothing_of_topics_of_which_nothing_is_held() -> None:
+    wire = members_of(range(3))
+    wire.publish(1, T, b"of one who lives")
+    wire.run()
+    wire.crash(2)
+
+    wire.suspect(0, 2, 0)
+
+    [flush] = [entry.message for entry in wire.in_flight if is_flush(entry.message)]
+    assert flush.held == {}
+    assert flush.subscriptions == {T: (1, 0)}
+
+
+def test_who_goes_up_and_knows_of_no_crash_flushes_nothing() -> None:
+    wire = members_of(range(3))
+    wire.crash(2)
+    report(wire, 2)
+
+    wire.recover(2)
+    wire.run()
+
+    assert wire.peers[2].is_up
+    sends = [output for output in wire.outputs[2] if isinstance(output, Send)]
+    assert not any(is_flush(send.message) for send in sends)
+
+
+def test_stamps_exceed_those_of_what_came_in_flushes() -> None:
+    wire = members_of(range(3))
+    publication = Publication(2, T, 2, ((2, b"m"),), {}, digest=0, stamp=41)
+    flush = Flush(0, 0, 1, {2: 0}, {T: {2: publication}}, counter=1, subscriptions={T: (1, 0)})
+    wire.receive(0, 1, flush)
+    assert wire.delivered[0] == [(2, b"m")]
+
+    wire.publish(0, T, b"n")
+
+    [copy] = [entry.message for entry in wire.in_flight if is_publication(entry.message)]
+    assert copy.broadcast.stamp == 42
 
 
 def test_stamps_exceed_every_clock_that_was_heard_of() -> None:

@@ -30,10 +30,10 @@ class Aftermath:
         self.not_over: Incarnations = {}
         """Crashes that are final here and not known to be over."""
         self._final_at: dict[int, Incarnations] = {}
-        """Living node → crashes, not known to be over, that are final there, by its own word or because it came later.
+        """Living node → crashes, not known to be over, that are final there, by its own word.
         Kept by whoever is told, collector or not: nobody says it twice unless asked, or somebody else crashes."""
         self._inquired: dict[int, Incarnations] = {}
-        """At the collector: living node → crashes that it has been asked about."""
+        """Living node → crashes, not known to be over, that this one, as the collector, has asked it about."""
         self._asked_by: dict[int, Incarnations] = {}
         """Living node → crashes that it has asked this one about, until that is answered."""
         self._told: dict[int, Incarnations] = {}
@@ -59,14 +59,6 @@ class Aftermath:
         for kept in (self._asked_by, self._final_at, self._inquired, self._told):
             kept.pop(node, None)
 
-    def begin_with(self, newcomer: int) -> None:
-        """A new incarnation of `newcomer` needs nothing of what is final by now."""
-        self.drop(newcomer)
-        candidates = self._candidates()
-        if candidates:
-            self._final_at[newcomer] = candidates
-            self.is_due = True
-
     def final(self, crashes: Incarnations) -> None:
         """These are final here."""
         merge_newest(self.not_over, crashes)
@@ -77,18 +69,14 @@ class Aftermath:
     def try_report(self) -> None:
         """Say which crashes are final here, once nothing of the dead is held back any more."""
         local = self._local
-        if not local.up or not local.is_settled():
+        if not local.is_settled():
             return
-        subject = dict(self.not_over)
-        for dead in self._asked_by.values():
-            merge_newest(subject, dead)
-        if any(topic.holds_back_of(subject) for topic in self._broadcasts.topics()):
+        if any(topic.holds_back_of(self.not_over) for topic in self._broadcasts.topics()):
             return
         self.is_due = False
         asked_by, self._asked_by = self._asked_by, {}
         collector = min(local.living, default=local.me)
         if collector < local.me:
-            self._inquired.clear()
             merge_newest(asked_by.setdefault(collector, {}), self.not_over)
         for asker, dead in asked_by.items():
             self._report(asker, dead)
@@ -132,8 +120,6 @@ class Aftermath:
         for other, incarnation in local.living.items():
             final = self._final_at.get(other, {})
             missing = {x: newest for x, newest in over.items() if final.get(x, -1) < newest}
-            if not missing:
-                continue
             inquired = self._inquired.setdefault(other, {})
             if any(inquired.get(x, -1) < newest for x, newest in missing.items()):
                 merge_newest(inquired, missing)
@@ -145,32 +131,15 @@ class Aftermath:
             self._forget(over)
 
     def on_over(self, over: Over) -> None:
-        # What is said of it is void in any case; what is kept of it, only if this node has done with it too.
-        self._forget_reports(over.dead)
-        self._forget({x: newest for x, newest in over.dead.items() if self._has_done_with(x, newest)})
-
-    def _has_done_with(self, node: int, incarnation: int) -> bool:
-        """Whether no incarnation of `node` up to this one lives here, and all their crashes known here are final."""
-        local = self._local
-        if node == local.me:
-            return incarnation < local.incarnation
-        is_settled = node not in local.living and node not in local.fresh
-        return is_settled or incarnation <= local.ended_finally(node)
+        # This node has said itself that all of it is final here.
+        self._forget(over.dead)
 
     def _forget(self, over: Incarnations) -> None:
-        self._forget_reports(over)
-        for victim, newest in over.items():
-            if self.not_over.get(victim, newest + 1) <= newest:
-                del self.not_over[victim]
+        """These crashes, and what nodes have said, asked or been told of them."""
+        reports = (self._final_at, self._inquired, self._told)
+        for kept in (self.not_over, *(kept for each in reports for kept in each.values())):
+            for victim, newest in over.items():
+                if victim in kept and kept[victim] <= newest:
+                    del kept[victim]
         self._broadcasts.forget(over)
         self._local.forget(over)
-
-    def _forget_reports(self, over: Incarnations) -> None:
-        """What nodes have said, asked or been told of these crashes."""
-        for each in (self._final_at, self._inquired, self._told):
-            for other, kept in list(each.items()):
-                for victim, newest in over.items():
-                    if kept.get(victim, newest + 1) <= newest:
-                        del kept[victim]
-                if not kept:
-                    del each[other]
