@@ -165,13 +165,18 @@ def test_a_crash_is_not_over_while_something_of_the_dead_is_held_back_somewhere(
 
 def test_over_that_comes_before_the_crash_is_final_here_has_no_effect() -> None:
     wire = members_of(range(4))
+    wire.publish(3, T, b"m")
+    wire.run()
     wire.hold(1, 2)
     wire.crash(3)
     report(wire, 3)
+    before = remembered(wire, 2, 3)
 
     wire.peers[2].receive(0, Over(0, 0, {3: 0}))
 
     assert 3 in wire.peers[2]._local.fresh
+    assert "newest" in before
+    assert remembered(wire, 2, 3) == before
 
 
 def test_a_flush_about_a_crash_that_was_forgotten_is_answered_and_the_answer_is_not() -> None:
@@ -339,6 +344,17 @@ def test_who_has_told_the_collector_does_not_tell_it_again_without_being_asked()
     assert outputs == []
 
 
+def test_who_has_told_the_collector_does_not_look_again_after_every_input() -> None:
+    wire = members_of(range(4))
+    wire.hold(1, 0, is_final)
+    wire.crash(3)
+
+    report(wire, 3)
+
+    assert wire.peers[2]._aftermath.not_over == {3: 0}
+    assert not any(peer._aftermath.is_due for peer in wire.peers.values())
+
+
 def test_who_is_asked_says_again_what_it_has_said() -> None:
     """Whoever asks may have forgotten it, because another collector told it that the crash is over."""
     wire = members_of(range(4))
@@ -359,7 +375,7 @@ def test_what_is_final_is_said_again_only_when_those_who_are_told_have_given_up_
         wire.hold(0, late, is_over)
     wire.crash(4)
     report(wire, 4)
-    for sender in (0, 1, 3):
+    for sender in (1, 3):
         wire.hold(sender, 2, publication_of(1))
     wire.publish(1, T, b"q")
     wire.run()
@@ -375,6 +391,7 @@ def test_what_is_final_is_said_again_only_when_those_who_are_told_have_given_up_
     wire.run()
     assert wire.delivered[2] == [(1, b"q"), (3, b"p")]
     assert wire.peers[1]._aftermath.not_over == {3: 0, 4: 0}
+    assert wire.peers[2]._aftermath.not_over == {3: 0, 4: 0}
 
     wire.release(0, 1)
     wire.run()

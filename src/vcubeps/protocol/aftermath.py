@@ -70,6 +70,7 @@ class Aftermath:
         """Say which crashes are final here, once nothing of the dead is held back any more."""
         local = self._local
         if not local.is_settled():
+            # Whoever is told now may still hear from a collector that has died, and forget what it was told.
             return
         if any(topic.holds_back_of(self.not_over) for topic in self._broadcasts.topics()):
             return
@@ -124,15 +125,18 @@ class Aftermath:
             if any(inquired.get(x, -1) < newest for x, newest in missing.items()):
                 merge_newest(inquired, missing)
                 local.send(other, IsFinal(local.incarnation, incarnation, missing))
-            over = {x: newest for x, newest in over.items() if x not in missing}
+            for victim in missing:
+                del over[victim]
         if over:
             for other, incarnation in local.living.items():
                 local.send(other, Over(local.incarnation, incarnation, over))
             self._forget(over)
 
     def on_over(self, over: Over) -> None:
-        # This node has said itself that all of it is final here.
-        self._forget(over.dead)
+        # This node has said itself that all of it is final here. If it has learned of a further crash since, that one
+        # will be over too.
+        fresh = self._local.fresh
+        self._forget({x: newest for x, newest in over.dead.items() if x not in fresh})
 
     def _forget(self, over: Incarnations) -> None:
         """These crashes, and what nodes have said, asked or been told of them."""
