@@ -211,6 +211,25 @@ def test_a_new_incarnation_may_come_before_the_crash_of_the_old_one_is_over() ->
     assert all(wire.peers[node].present[3] == 1 for node in (0, 1, 2))
 
 
+def test_that_an_incarnation_is_over_says_nothing_of_the_next_one() -> None:
+    """2 hears that the crash of 3 is over when the next incarnation has crashed too, which is not over."""
+    wire = members_of(range(4))
+    wire.hold(0, 2, is_over)
+    wire.crash(3)
+    report(wire, 3)
+    wire.recover(3)
+    wire.run()
+    wire.hold(1, 0, is_final)
+    wire.crash(3)
+    report(wire, 3)
+    assert sent_by(wire, 0, Over)[-1] == (2, Over(0, 0, {3: 0}))
+
+    wire.release(0, 2)
+    wire.run()
+
+    assert wire.peers[2]._aftermath.not_over == {3: 1}
+
+
 # The collector changes.
 
 
