@@ -386,6 +386,34 @@ def test_who_is_asked_says_again_what_it_has_said() -> None:
     assert outputs == [Send(0, Final(0, 0, {3: 0}))]
 
 
+def test_who_comes_and_collects_from_now_on_is_told_what_is_final() -> None:
+    """3, which was down meanwhile, is told that 0 has crashed, which is over for 1 and 2. 1, which collects, asks 2,
+    and before 2 has answered 0 comes back."""
+    wire = members_of(range(4))
+    for node in (0, 3):
+        crash_without_a_trace(wire, node)
+        report(wire, node)
+    for other in (1, 2):
+        wire.hold(other, 3)
+    wire.recover(3)
+    wire.run()
+    wire.suspect(3, 0, 0)
+    wire.hold(2, 1, is_final)
+    for other in (1, 2):
+        wire.release(other, 3)
+    wire.run()
+    assert wire.peers[3]._aftermath.not_over == {0: 0}
+    assert wire.peers[1]._aftermath.not_over == wire.peers[2]._aftermath.not_over == {}
+
+    wire.recover(0)
+    wire.run()
+    wire.release(2, 1)
+    wire.run()
+
+    assert wire.peers[0].is_up
+    assert all_is_over(wire)
+
+
 def test_what_is_final_is_said_again_only_when_those_who_are_told_have_given_up_the_last_collector() -> None:
     """0 says that the crash of 4 is over, to 1 slowly and to 2 not any more: it dies. 1 does not know that yet when 2,
     which does, has delivered what it held back of 3: if 2 told 1 now what is final, what 0 says would void it."""

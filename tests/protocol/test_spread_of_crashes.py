@@ -15,17 +15,21 @@ from crash_stories import (
 )
 from snapshots import snapshot
 from vcubeps.protocol.messages import (
+    ANY_INCARNATION,
     Ack,
+    Card,
     Copy,
     Fence,
     Final,
     Flush,
+    Hello,
     Publication,
     Subscription,
 )
 from vcubeps.protocol.outputs import (
     Send,
 )
+from vcubeps.protocol.peer import Peer
 from wire import Wire
 
 # How a crash becomes known, and final.
@@ -130,6 +134,19 @@ def test_a_flush_that_was_handled_before_is_ignored() -> None:
 
     assert outputs == []
     assert snapshot(peer) == before
+
+
+def test_flushes_from_and_to_a_new_incarnation_are_counted_from_one() -> None:
+    """Also at a node that boots, which meets the new one without having heard of a crash."""
+    peer = Peer(0, range(3), incarnation=1)
+    peer.start()
+    peer.receive(1, Flush(0, 1, 1, {2: 0}, held={}, counter=0, subscriptions={}))
+    peer.receive(1, Hello(1, ANY_INCARNATION, Card(1), digest=0, news={}))
+
+    outputs = peer.receive(1, Flush(1, 1, 1, {2: 0}, held={}, counter=0, subscriptions={}))
+
+    sent = [output.message for output in outputs if isinstance(output, Send)]
+    assert [(m.target, m.sequence) for m in sent if isinstance(m, Flush)] == [(1, 1)]
 
 
 def test_a_flush_says_nothing_of_topics_of_which_nothing_is_held() -> None:

@@ -59,6 +59,10 @@ class Aftermath:
         for kept in (self._asked_by, self._final_at, self._inquired, self._told):
             kept.pop(node, None)
 
+    def arrived(self) -> None:
+        """Somebody has come who may be the one that collects from now on."""
+        self.is_due = True
+
     def final(self, crashes: Incarnations) -> None:
         """These are final here."""
         merge_newest(self.not_over, crashes)

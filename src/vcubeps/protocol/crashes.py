@@ -202,6 +202,7 @@ class Crashes:
     def begin_with(self, newcomer: int) -> None:
         """A new incarnation of `newcomer` has flushed nothing yet."""
         self._drop(newcomer)
+        self._aftermath.arrived()
 
     def give_up_copies(self) -> None:
         """This node may have passed something on to an incarnation that it had not let in, and that is no more."""
