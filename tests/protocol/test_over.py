@@ -9,6 +9,7 @@ import pytest
 from ablations import (
     collectors_do_not_ask,
     collectors_take_what_they_do_not_know_for_over,
+    collectors_that_come_are_told_nothing,
     cuts_of_the_next_incarnation_are_forgotten,
     only_the_incarnation_that_is_named_is_over,
     reports_are_not_repeated,
@@ -386,7 +387,7 @@ def test_who_is_asked_says_again_what_it_has_said() -> None:
     assert outputs == [Send(0, Final(0, 0, {3: 0}))]
 
 
-def test_who_comes_and_collects_from_now_on_is_told_what_is_final() -> None:
+def a_collector_comes_while_the_one_before_has_not_been_answered() -> Wire:
     """3, which was down meanwhile, is told that 0 has crashed, which is over for 1 and 2. 1, which collects, asks 2,
     and before 2 has answered 0 comes back."""
     wire = members_of(range(4))
@@ -404,14 +405,22 @@ def test_who_comes_and_collects_from_now_on_is_told_what_is_final() -> None:
     wire.run()
     assert wire.peers[3]._aftermath.not_over == {0: 0}
     assert wire.peers[1]._aftermath.not_over == wire.peers[2]._aftermath.not_over == {}
-
     wire.recover(0)
     wire.run()
     wire.release(2, 1)
     wire.run()
-
     assert wire.peers[0].is_up
-    assert all_is_over(wire)
+    return wire
+
+
+def test_who_comes_and_collects_from_now_on_is_told_what_is_final() -> None:
+    assert all_is_over(a_collector_comes_while_the_one_before_has_not_been_answered())
+
+
+def test_if_it_is_not_told_it_never_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    collectors_that_come_are_told_nothing(monkeypatch)
+
+    assert not all_is_over(a_collector_comes_while_the_one_before_has_not_been_answered())
 
 
 def test_what_is_final_is_said_again_only_when_those_who_are_told_have_given_up_the_last_collector() -> None:
