@@ -12,6 +12,7 @@ from crash_stories import (
     T,
     at_work,
     crash_without_a_trace,
+    is_flush,
     is_publication,
     lose,
     members_of,
@@ -26,6 +27,7 @@ from vcubeps.protocol.messages import (
 from vcubeps.protocol.outputs import (
     Acknowledged,
     MemberLeft,
+    Send,
     Subscribed,
     Unsubscribed,
 )
@@ -479,6 +481,79 @@ def test_node_left_alone_goes_on_leaving_and_joining(alone: Wire) -> None:
     alone.subscribe(0, T)
 
     assert alone.outputs[0][-2:] == [Unsubscribed(T), Subscribed(T, 3)]
+
+
+def tell_of_two_crashes_at_once(wire: Wire, teller: int, *crashed: int) -> None:
+    """By a copy that overtakes the flushes, of which there is one for each."""
+    for node in crashed:
+        wire.crash(node)
+    for node in wire.peers:
+        wire.hold(teller, node, is_flush)
+    for node in crashed:
+        wire.suspect(teller, node, 0)
+    wire.subscribe(teller, "u")
+    wire.run()
+
+
+def test_broadcast_whose_last_two_recipients_die_at_once_ends_once() -> None:
+    wire = members_of((0, 1, 2), among=range(4))
+    wire.publish(0, T, b"m")
+
+    tell_of_two_crashes_at_once(wire, 3, 1, 2)
+
+    acknowledged = [output for output in wire.outputs[0] if isinstance(output, Acknowledged)]
+    assert acknowledged == [Acknowledged(T, 2)]
+
+
+def test_relay_whose_last_two_children_die_at_once_acknowledges_once() -> None:
+    wire = members_of((0, 4, 5, 6), among=range(8))
+    wire.hold(4, 5, is_publication)
+    wire.hold(4, 6, is_publication)
+    wire.publish(0, T, b"m")
+    wire.run()
+    wire.log.clear()
+
+    tell_of_two_crashes_at_once(wire, 7, 5, 6)
+
+    sends = [output for node, output in wire.log if node == 4 and isinstance(output, Send)]
+    to_0 = [send.message for send in sends if send.destination == 0 and isinstance(send.message, Ack)]
+    assert len({ack.hop for ack in to_0}) == len(to_0)
+    assert Acknowledged(T, 2) in wire.outputs[0]
+
+
+def one_takes_another_for_dead_and_nobody_else_knows(observer: int, *members: int) -> Wire:
+    """All of 0…3 live. 3 is taken for dead by `observer`, whose flushes are slow."""
+    wire = members_of(members, among=range(4))
+    wire.publish(members[0], T, b"before")
+    wire.run()
+    for node in range(4):
+        wire.hold(observer, node, is_flush)
+    wire.hold(observer, 3)
+    wire.suspect(observer, 3, 0)
+    wire.log.clear()
+    return wire
+
+
+def test_relay_whose_children_are_all_dead_acknowledges_at_once() -> None:
+    wire = one_takes_another_for_dead_and_nobody_else_knows(2, 0, 2, 3)
+    wire.hold(0, 2, is_flush)
+
+    wire.publish(0, T, b"m")
+    wire.run()
+
+    assert Acknowledged(T, 3) in wire.outputs[0]
+
+
+def test_nothing_is_sent_to_a_member_that_is_dead_though_its_crash_is_not_final() -> None:
+    wire = one_takes_another_for_dead_and_nobody_else_knows(0, 0, 1, 2, 3)
+    assert 3 in wire.peers[0].members(T)
+
+    wire.publish(0, T, b"m")
+
+    sends = [
+        output for node, output in wire.log if isinstance(output, Send) and is_publication(output.message)
+    ]
+    assert [(send.destination, send.message.recipients.keys()) for send in sends] == [(2, {2}), (1, {1})]
 
 
 def test_broadcast_ends_when_its_only_recipient_dies() -> None:

@@ -278,6 +278,30 @@ def late_copy_of_a_sub_does_not_undo_the_leave_at_one_who_joins_later() -> bool:
     return wire.peers[7].members(T).keys() == {7}
 
 
+def test_late_copy_of_a_sub_does_not_undo_a_leave_that_is_under_way_when_another_joins() -> None:
+    """As above, but 1 is slow to acknowledge the leave of 0, which 7 was not there to get."""
+    wire = members_of([1], among=range(8))
+    wire.hold(6, 7, is_subscription)
+    wire.subscribe(0, T)
+    wire.run()
+    crash_without_a_trace(wire, 4)
+    report(wire, 4)
+    wire.hold(1, 0, lambda message: isinstance(message, Ack))
+    wire.unsubscribe(0, T)
+    wire.run()
+    assert Unsubscribed(T) not in wire.outputs[0]
+    wire.hold(5, 7)
+    wire.subscribe(7, T)
+    wire.run()
+    release(wire, (6, 7))
+    assert (7, T) not in wire.subscribed
+
+    release(wire, (5, 7), (1, 0))
+
+    assert Unsubscribed(T) in wire.outputs[0]
+    assert wire.peers[7].members(T).keys() == {1, 7}
+
+
 # 11: the flush cut
 
 

@@ -15,7 +15,7 @@ from vcubeps.protocol.limits import MAX_GRAVES, MAX_LEFT_TOPICS
 from vcubeps.protocol.messages import Card
 from vcubeps.protocol.peer import Peer
 from vcubeps.protocol.topic import Topic
-from vcubeps.protocol.worker import Join, Worker
+from vcubeps.protocol.worker import Join, Leave, Worker
 from vcubeps.sim.explore import Allowed, run_schedule, schedule_seed
 from wire import Wire
 
@@ -192,6 +192,16 @@ def break_barrier(peer: Any) -> None:
     topic_of(peer).past.barrier[1] = 0
 
 
+def break_doubt(peer: Any) -> None:
+    past = topic_of(peer).past
+    past.delivered[1], past.doubtful[1] = 9, 5
+
+
+def break_knowledge(peer: Any) -> None:
+    past = topic_of(peer).past
+    past._known_before[1], past.delivered[1] = 9, 5
+
+
 def break_queue(peer: Any) -> None:
     next(iter(topic_of(peer).holdback.queues.values())).clear()
 
@@ -258,6 +268,8 @@ def break_leave(peer: Any) -> None:
         (break_received, "of member 1 less was heard than its subscription"),
         (break_past, "own publications are kept as others'"),
         (break_barrier, "depends on nothing"),
+        (break_doubt, "less is doubtful of node 1 than 9"),
+        (break_knowledge, "has forgotten what it knew"),
         (break_queue, "a queue is empty"),
         (break_wait, "wait for something"),
         (break_wait_twice, "a source waits twice"),
@@ -290,6 +302,12 @@ def break_repair(peer: Any) -> None:
     peer._crashes.declare_dead({copy.child: 0})
 
 
+def break_topic(peer: Any) -> None:
+    worker = peer._broadcasts.workers[T]
+    worker.topic, worker.wanted = None, False
+    worker.queue.append(Leave())
+
+
 def break_current(peer: Any) -> None:
     peer._broadcasts.workers[T].current.parent = 2
 
@@ -300,6 +318,7 @@ def break_current(peer: Any) -> None:
         (break_task, "of a task that does not wait for it"),
         (break_child, "who is not first"),
         (break_repair, "waits for the dead node"),
+        (break_topic, "a broadcast is under way on a topic that has been left"),
         (break_current, "the broadcast under way is not an own one in progress"),
     ],
     ids=lambda value: value.__name__ if callable(value) else None,

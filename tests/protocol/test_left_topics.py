@@ -56,6 +56,16 @@ def test_what_was_kept_of_the_others_is_merged_and_serves_any_topic() -> None:
     assert left_by(wire, 0).take("never heard of") == Remains({0: 5}, 0, is_exact=False)
 
 
+@pytest.mark.usefixtures("few_topics")
+def test_of_what_is_merged_the_largest_counters_are_kept() -> None:
+    left = LeftTopics()
+
+    for name, knowledge in (("a", {1: 1, 2: 7, 3: 5}), ("b", {2: 6, 3: 8}), ("c", {9: 9}), ("d", {9: 9})):
+        left.put(name, knowledge, 0)
+
+    assert left.take("z").knowledge == {1: 1, 2: 7, 3: 8}
+
+
 def test_what_is_taken_of_the_merged_ones_is_the_callers() -> None:
     left = LeftTopics()
 
@@ -113,6 +123,15 @@ def test_what_the_next_incarnation_published_is_kept_when_the_crash_is_over() ->
     assert left.take("a").knowledge == {3: (1 << 40) + 5}
 
 
+def test_the_last_leave_of_a_subscription_that_was_sent_twice_is_kept_when_nothing_else_is_any_more() -> None:
+    left = LeftTopics()
+    left.put("a", {3: 4}, 7)
+
+    left.forget({3: 0})
+
+    assert left.gone("a") == 7
+
+
 def joiner_knows_more_than_was_published_here() -> Wire:
     """1 has published much on another topic, which 0 was in and has left long ago. Now 0 joins 1 and 2 and publishes:
     2 must not wait for what 1 never published here."""
@@ -150,6 +169,21 @@ def test_without_the_correction_it_waits_for_ever(monkeypatch: pytest.MonkeyPatc
 
     assert wire.delivered[2] == []
     assert wire.peers[2].footprint()["pending"] == 1
+
+
+@pytest.mark.usefixtures("few_topics")
+def test_who_has_left_many_topics_is_told_what_was_published_on_the_one_that_it_joins() -> None:
+    wire = members_of([1, 2], among=range(3))
+    wire.publish(1, T, b"m")
+    wire.run()
+    leave_others(wire, 0, "a", "b", "c")
+    assert not left_by(wire, 0).take(T).is_exact
+
+    wire.subscribe(0, T)
+    wire.run()
+    wire.publish(0, T, b"n")
+
+    assert wire.started[0][-1].barrier == {1: 2}
 
 
 @pytest.mark.usefixtures("few_topics")
@@ -192,9 +226,8 @@ def test_who_has_forgotten_what_it_published_here_tells_joiners_its_subscription
     assert wire.delivered[1] == [(0, b"m"), (2, b"n")]
 
 
-def test_a_relay_that_had_to_send_a_subscription_again_says_so_to_the_joiner() -> None:
-    """4 passes the SUB of 0 on to 6, which crashes, and so to 7 again. A stale copy may turn up later, so 0 remembers
-    its leave."""
+def subscription_was_sent_twice() -> Wire:
+    """4 passes the SUB of 0 on to 6, which crashes, and so to 7 again. A stale copy may turn up later."""
     wire = members_of([1], among=range(8))
     wire.hold(6, 7, is_subscription)
     wire.subscribe(0, T)
@@ -202,8 +235,39 @@ def test_a_relay_that_had_to_send_a_subscription_again_says_so_to_the_joiner() -
     wire.crash(6)
     report(wire, 6)
     assert (0, T) in wire.subscribed
+    return wire
+
+
+def test_a_relay_that_had_to_send_a_subscription_again_says_so_to_the_joiner() -> None:
+    """So that the joiner remembers its leave."""
+    wire = subscription_was_sent_twice()
 
     wire.unsubscribe(0, T)
     wire.run()
 
     assert left_by(wire, 0).gone(T) == 2
+
+
+def test_that_a_subscription_was_sent_twice_is_remembered_after_later_ones_too() -> None:
+    wire = subscription_was_sent_twice()
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    wire.subscribe(0, T)
+    wire.run()
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    assert left_by(wire, 0).gone(T) == 4
+
+
+def test_who_only_reports_that_it_is_gone_adds_nothing_to_barriers() -> None:
+    wire = subscription_was_sent_twice()
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    wire.subscribe(2, T)
+    wire.run()
+    wire.publish(2, T, b"m")
+
+    assert wire.started[2][0].barrier == {}

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from crash_stories import T, at_work, is_publication, is_subscription, report
+from vcubeps.protocol.dissemination import Dissemination, Share
 from vcubeps.protocol.limits import RECIPIENTS_LISTED
 from vcubeps.protocol.messages import Ask, Copy, Publication, Unsubscription
-from vcubeps.protocol.outputs import Acknowledged, Send
+from vcubeps.protocol.outputs import Acknowledged, Send, Unsubscribed
 from vcubeps.protocol.peer import Peer
 from wire import Wire
 
@@ -67,6 +68,31 @@ def test_whoever_has_the_same_view_needs_no_list() -> None:
     assert asks(wire) == []
     assert delivered_once(wire, 0, b"m", range(8))
     assert Acknowledged(T, 2) in wire.outputs[0]
+
+
+@pytest.mark.parametrize("listed_max", [0, RECIPIENTS_LISTED], ids=["left out", "listed"])
+def test_recipients_are_shared_out_once_as_long_as_members_and_the_living_are_the_same(
+    listed_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the source and at relays: what takes long is done once."""
+    wire = wire_of(range(8), 8, listed_max)
+    share_out, shared_out = Dissemination._share_out, []
+
+    def counted(self: Dissemination, *arguments: Any) -> Share:
+        shared_out.append(self)
+        return share_out(self, *arguments)
+
+    monkeypatch.setattr(Dissemination, "_share_out", counted)
+    wire.publish(0, T, b"1")
+    wire.run()
+    assert set(shared_out) == {wire.peers[node]._tree for node in (0, 2, 4, 6)}
+    shared_out.clear()
+
+    wire.publish(0, T, b"2")
+    wire.run()
+
+    assert delivered_once(wire, 0, b"2", range(8))
+    assert shared_out == []
 
 
 def test_few_recipients_are_listed() -> None:
@@ -133,6 +159,64 @@ def test_who_had_to_ask_is_sent_the_list_as_long_as_the_view_is_the_same() -> No
 
     assert before > 0
     assert len(asks(wire)) == before
+    assert delivered_once(wire, 0, b"2", range(7))
+
+
+def one_joins_whom_source_and_relay_do_not_know() -> Wire:
+    """Neither 0 nor 4 has heard that 7 joined; 6, which 4 passes on to, has."""
+    wire = wire_of(range(7), 8)
+    for source, destination in ((5, 4), (1, 0)):
+        wire.hold(source, destination, is_subscription)
+    wire.subscribe(7, T)
+    wire.run()
+    return wire
+
+
+def test_a_leave_has_its_recipients_also_for_those_who_had_to_ask() -> None:
+    wire = one_joins_whom_the_source_does_not_know()
+    wire.publish(0, T, b"m")
+    wire.run()
+    assert (4, 0) in asks(wire)
+
+    wire.unsubscribe(0, T)
+
+    assert {child: copy.recipients is None for _, child, copy in copies(wire, Unsubscription)} == {
+        4: False,
+        2: False,
+        1: False,
+    }
+
+
+def test_a_relay_that_has_left_answers_whoever_asks_all_the_same() -> None:
+    """4 is leaving when it passes m on, and 0, which published it, has not heard of that."""
+    wire = one_joins_whom_source_and_relay_do_not_know()
+    wire.hold(6, 4, lambda message: isinstance(message, Ask))
+    wire.hold(4, 0, lambda message: isinstance(message, Copy))
+    wire.unsubscribe(4, T)
+    wire.run()
+    wire.publish(0, T, b"m")
+    wire.run()
+    wire.release(4, 0)
+    wire.run()
+    assert Unsubscribed(T) in wire.outputs[4]
+    assert wire.delivered[6] == []
+
+    wire.release(6, 4)
+    wire.run()
+
+    assert delivered_once(wire, 0, b"m", [0, 1, 2, 3, 5, 6])
+
+
+def test_a_relay_too_remembers_who_had_to_ask() -> None:
+    wire = one_joins_whom_source_and_relay_do_not_know()
+    wire.publish(0, T, b"1")
+    wire.run()
+    assert asks(wire).count((6, 4)) == 1
+
+    wire.publish(0, T, b"2")
+    wire.run()
+
+    assert asks(wire).count((6, 4)) == 1
     assert delivered_once(wire, 0, b"2", range(7))
 
 

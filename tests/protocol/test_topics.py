@@ -11,7 +11,7 @@ import pytest
 
 from snapshots import snapshot
 from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES
-from vcubeps.protocol.messages import Copy, Publication, Subscription, Unsubscription
+from vcubeps.protocol.messages import Ack, Copy, Publication, Subscription, Unsubscription
 from vcubeps.protocol.outputs import (
     Accepted,
     Acknowledged,
@@ -147,6 +147,101 @@ def test_leave_waits_for_the_publications_before_it() -> None:
 
     assert [payload for _, payload in wire.delivered[1]] == [b"1", b"2", b"3", b"4"]
     assert wire.outputs[0][-1] == Unsubscribed(T)
+
+
+def test_what_was_published_before_a_leave_leaves_as_one_batch_too() -> None:
+    wire = three_while_one_is_under_way()
+    wire.unsubscribe(0, T)
+
+    wire.run()
+
+    assert [[payload for _, payload in started.items] for started in wire.started[0]] == [
+        [b"1"],
+        [b"2", b"3", b"4"],
+    ]
+
+
+def test_release_of_a_topic_on_which_nothing_waits_does_nothing() -> None:
+    wire = members_of(range(2))
+
+    assert wire.peers[0].release(T) == []
+    assert wire.peers[0].release("never heard of") == []
+
+
+def test_publications_that_end_at_once_do_so_however_many_have_waited() -> None:
+    """Nobody else is there, so each is acknowledged as soon as it starts, and the next one starts."""
+    peer = Peer(0, [0], batch_items_max=1)
+    peer.subscribe(T)
+    for _ in range(2_000):
+        peer.publish(T, b"m", more=True)
+
+    outputs = peer.release(T)
+
+    assert only(outputs, Acknowledged) == [Acknowledged(T, counter) for counter in range(2, 2_002)]
+
+
+# Acknowledgements and stamps.
+
+
+def test_who_has_nobody_to_serve_acknowledges_a_publication_at_once() -> None:
+    wire = members_of(range(2))
+    wire.publish(0, T, b"m")
+    [(_, _, copy, _)] = wire.in_flight
+
+    [acknowledgement, *_] = wire.peers[1].receive(0, copy)
+
+    assert acknowledgement == Send(
+        0, Ack(0, 0, copy.hop, reports={}, repaired=False, dead={}, clock=copy.broadcast.stamp)
+    )
+
+
+def test_a_stamp_exceeds_those_of_all_publications_that_were_received() -> None:
+    """2, which is not in U, knows of no time yet when it publishes."""
+    wire = members_of(range(3))
+    for node in (0, 1):
+        wire.subscribe(node, U)
+        wire.run()
+    for _ in range(3):
+        wire.publish(1, U, b"m")
+        wire.run()
+    wire.publish(2, T, b"m")
+    wire.run()
+    assert sent(wire, 1, Publication)[-1].stamp == 3
+    assert sent(wire, 2, Publication)[-1].stamp == 1
+
+    wire.publish(0, T, b"n")
+
+    assert sent(wire, 0, Publication)[-1].stamp == 4
+
+
+def test_a_stamp_exceeds_those_of_leaves_that_were_received() -> None:
+    wire = members_of(range(3))
+    wire.subscribe(1, U)
+    wire.run()
+    for _ in range(3):
+        wire.publish(1, U, b"m")
+    wire.unsubscribe(1, T)
+    wire.run()
+
+    wire.publish(0, T, b"n")
+
+    assert sent(wire, 1, Unsubscription)[-1].stamp == 4
+    assert sent(wire, 0, Publication)[-1].stamp == 5
+
+
+def test_a_leave_does_not_set_the_time_back() -> None:
+    wire = members_of(range(3))
+    wire.subscribe(0, U)
+    wire.run()
+    for _ in range(3):
+        wire.publish(0, U, b"m")
+    wire.unsubscribe(2, T)
+    wire.run()
+    assert sent(wire, 2, Unsubscription)[-1].stamp == 1
+
+    wire.publish(0, T, b"n")
+
+    assert sent(wire, 0, Publication)[-1].stamp == 4
 
 
 # Topics are apart.
@@ -300,6 +395,16 @@ def test_relay_acknowledges_a_leave_only_when_it_has_taken_effect_there_too() ->
 # Leaving, and joining again.
 
 
+def test_a_topic_may_be_joined_again_while_its_leave_is_under_way() -> None:
+    wire = members_of(range(2))
+    assert not wire.peers[0].can_subscribe(T)
+
+    wire.unsubscribe(0, T)
+
+    assert Unsubscribed(T) not in wire.outputs[0]
+    assert wire.peers[0].can_subscribe(T)
+
+
 def test_rejoin_waits_for_its_own_leave() -> None:
     wire = members_of(range(2))
     wire.unsubscribe(0, T)
@@ -323,6 +428,22 @@ def test_rejoined_node_gets_what_is_published_after() -> None:
     wire.run()
 
     assert wire.delivered[0] == [(1, b"m")]
+
+
+def test_leave_that_reaches_a_member_which_has_left_meanwhile_ends() -> None:
+    wire = members_of(range(3))
+    wire.hold(1, 2, lambda message: isinstance(message, Copy))
+    wire.unsubscribe(1, T)
+    wire.run()
+    assert Unsubscribed(T) not in wire.outputs[1]
+    wire.unsubscribe(2, T)
+    wire.run()
+    assert Unsubscribed(T) in wire.outputs[2]
+
+    wire.release(1, 2)
+    wire.run()
+
+    assert Unsubscribed(T) in wire.outputs[1]
 
 
 def test_unsubscribe_before_subscribed_leaves_no_one_behind_in_the_views() -> None:
@@ -374,6 +495,32 @@ def test_there_is_nothing_to_unsubscribe_from_while_a_leave_is_under_way() -> No
 
     assert could
     assert not wire.peers[0].can_unsubscribe(T)
+
+
+def test_unsubscribe_drops_a_join_though_the_leave_before_it_has_not_started() -> None:
+    wire = members_of(range(2))
+    wire.publish(0, T, b"under way")
+    wire.unsubscribe(0, T)
+    wire.subscribe(0, T)
+
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    assert len(sent(wire, 0, Unsubscription)) == 1
+    assert len(sent(wire, 0, Subscription)) == 1
+    assert only(wire.outputs[0], Unsubscribed) == [Unsubscribed(T)]
+
+
+def test_unsubscribe_that_drops_a_join_ends_with_the_leave_before_it() -> None:
+    wire = members_of(range(2))
+    wire.unsubscribe(0, T)
+    wire.subscribe(0, T)
+
+    wire.unsubscribe(0, T)
+    assert only(wire.outputs[0], Unsubscribed) == []
+    wire.run()
+
+    assert only(wire.outputs[0], Unsubscribed) == [Unsubscribed(T)]
 
 
 def test_nothing_is_delivered_after_unsubscribe_returned() -> None:

@@ -111,6 +111,20 @@ def test_a_publication_is_acknowledged_only_when_the_crash_of_a_recipient_is_fin
     assert any(isinstance(output, Acknowledged) for output in wire.outputs[0])
 
 
+def test_a_leave_ends_although_the_crash_of_a_member_is_not_final() -> None:
+    """Nothing is promised to the application that the member could break, should it live."""
+    wire = voting(5)
+    members(wire, 0, 3)
+    wire.hold(0, 3)
+    wire.unsubscribe(0, T)
+    wire.hold(1, 0)
+    wire.suspect(0, 3, 0)
+    wire.run()
+
+    assert not wire.peers[0]._local.is_settled()
+    assert Unsubscribed(T) in wire.outputs[0]
+
+
 def test_without_voters_it_is_acknowledged_when_nobody_else_is_left_to_receive_it() -> None:
     wire = Wire(Peer, range(5))
     members(wire, 0, 3)
@@ -159,15 +173,36 @@ def test_what_was_accepted_before_waits_while_a_node_is_isolated() -> None:
     assert any(isinstance(output, Started) for output in peer.isolate(False))
 
 
-def test_a_join_that_waits_for_contact_and_is_taken_back_ends_with_unsubscribed() -> None:
-    """The leave before it has ended, so no other Unsubscribed follows that the application could wait for."""
+def joins_again_and_is_isolated() -> Wire:
+    """The leave of 0 has ended; its next subscription waits for contact."""
     wire = voting(3)
     members(wire, 0, 1)
     wire.unsubscribe(0, T)
     wire.subscribe(0, T)
     wire.peers[0].isolate(True)
     wire.run()
-    peer = wire.peers[0]
+    assert Unsubscribed(T) in wire.outputs[0]
+    return wire
+
+
+def test_while_a_join_waits_for_contact_there_is_nothing_to_publish_to() -> None:
+    peer = joins_again_and_is_isolated().peers[0]
+
+    assert not peer.can_publish(T)
+    assert peer.members(T) == {}
+    with pytest.raises(UsageError, match="wait for Subscribed"):
+        peer.publish(T, b"x")
+
+
+def test_a_join_that_waits_for_contact_is_all_that_is_left_to_do() -> None:
+    peer = joins_again_and_is_isolated().peers[0]
+
+    assert {what: count for what, count in peer.footprint().items() if count} == {"queued": 1}
+
+
+def test_a_join_that_waits_for_contact_and_is_taken_back_ends_with_unsubscribed() -> None:
+    """The leave before it has ended, so no other Unsubscribed follows that the application could wait for."""
+    peer = joins_again_and_is_isolated().peers[0]
     peer.check()
 
     assert peer.unsubscribe(T) == [Unsubscribed(T)]

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from crash_stories import T, is_publication, members_of, report
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
-from vcubeps.protocol.messages import Ack, Card, Copy, Publication, Subscription, Welcome
-from vcubeps.protocol.outputs import MemberJoined, MemberLeft, Received, Restarted, RestartReason, Up
+from vcubeps.protocol.messages import Ack, Card, Copy, Publication, Report, Subscription, Welcome
+from vcubeps.protocol.outputs import (
+    MemberJoined,
+    MemberLeft,
+    Output,
+    Received,
+    Restarted,
+    RestartReason,
+    Send,
+    Up,
+)
 from vcubeps.protocol.peer import Peer
 from wire import Wire
 
@@ -82,6 +91,17 @@ def test_who_leaves_while_this_node_joins_is_not_announced() -> None:
     wire.run()
 
     assert [output for output in wire.outputs[0] if isinstance(output, MemberLeft)] == []
+
+
+def test_a_subscription_ends_the_wait_for_what_an_earlier_one_of_its_source_would_have_published() -> None:
+    wire = members_of(range(3))
+    waiting = Publication(2, T, 5, ((5, b"m"),), {1: 5}, digest=0, stamp=1)
+    wire.receive(0, 2, Copy(0, 0, 100, waiting, {0: 1}, {}))
+    assert wire.delivered[0] == []
+
+    wire.receive(0, 1, Copy(0, 0, 101, Subscription(1, T, 9), {0: 0}, {}))
+
+    assert wire.delivered[0] == [(2, b"m")]
 
 
 # Leaving.
@@ -166,6 +186,37 @@ def test_received_names_all_counters_of_a_batch() -> None:
     received = [output.counters for output in wire.outputs[1] if isinstance(output, Received)]
 
     assert received == [(2,), (3, 4, 5)]
+
+
+def relay_whose_copy_is_acknowledged_while_it_boots(sender: int, **reports: Report) -> list[Output]:
+    """0 is about to pass a SUB of 2 on to 1, as its first copy. An acknowledgement of that comes from `sender` before
+    it is up, which no correct node sends. Returns what 0 says when it is up."""
+    peer = Peer(0, range(4), incarnation=1)
+    peer.start()
+    living = {1: Card(0), 2: Card(0)}
+    for other, card in living.items():
+        peer.receive(other, Welcome(0, 1, card, {}, 0, living, clock=0, is_up=False, admit=False))
+    peer.receive(2, Copy(0, 1, 1, Subscription(2, T, 1), {0: 1, 1: 0}, {}))
+    told = {int(node[1:]): report for node, report in reports.items()}
+    peer.receive(sender, Ack(0, 1, 1, told, repaired=False, dead={}, clock=0))
+    outputs = peer.suspect(3, 0)
+    assert peer.is_up
+    assert any(isinstance(output, Send) and isinstance(output.message, Copy) for output in outputs)
+    return outputs
+
+
+def acknowledges(outputs: list[Output]) -> bool:
+    return any(isinstance(output, Send) and isinstance(output.message, Ack) for output in outputs)
+
+
+def test_what_was_acknowledged_by_another_while_a_node_booted_does_not_count() -> None:
+    assert not acknowledges(relay_whose_copy_is_acknowledged_while_it_boots(2))
+
+
+def test_an_acknowledgement_with_strangers_reports_that_came_while_a_node_booted_does_not_count() -> None:
+    outputs = relay_whose_copy_is_acknowledged_while_it_boots(1, x2=Report(1, 0, is_member=True))
+
+    assert not acknowledges(outputs)
 
 
 def test_a_node_that_goes_up_on_a_report_and_finds_that_it_was_declared_dead_starts_again() -> None:

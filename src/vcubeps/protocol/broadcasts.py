@@ -8,7 +8,7 @@ meanwhile waits and then leaves as one batch.
 from __future__ import annotations
 
 from vcubeps.cube import MAX_DIMENSION, cluster
-from vcubeps.protocol.dissemination import ROOT, Dissemination, Task
+from vcubeps.protocol.dissemination import ROOT, Dissemination, Shares, Task
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.left_topics import LeftTopics
 from vcubeps.protocol.limits import (
@@ -68,15 +68,9 @@ class Broadcasts:
         return self._local.up and not self._local.isolated and not (worker and worker.wanted)
 
     def is_member(self, name: str) -> bool:
-        """Whether this node's subscription is in effect and has not been ended."""
+        """As `Worker.is_member`."""
         worker = self.workers.get(name)
-        return bool(
-            worker
-            and worker.wanted
-            and worker.topic
-            and worker.topic.phase is MEMBER
-            and not worker.topic.closing
-        )
+        return worker is not None and worker.is_member()
 
     def subscribe(self, name: str) -> None:
         check_topic(name)
@@ -118,7 +112,7 @@ class Broadcasts:
         if type(name) is not str:
             check_topic(name)
         worker = self.workers.get(name)
-        if worker is None or not self.is_member(name):
+        if worker is None or not worker.is_member():
             check_topic(name)
             if worker is not None and worker.wanted:
                 raise UsageError(f"cannot publish on {name!r} yet: wait for Subscribed")
@@ -171,9 +165,10 @@ class Broadcasts:
         counter = local.next_counter()
         knowledge, gone, is_exact = self.left.take(name)
         worker.topic = Topic(local, name, counter, knowledge, is_exact)
-        worker.sent_twice = bool(gone)
+        if gone:
+            worker.sent_twice = True
         task = worker.current = Task(Subscription(local.me, name, counter))
-        self._tree.fan_out(task, dict(local.living), MAX_DIMENSION)
+        self._tree.fan_out(task, dict(local.living), MAX_DIMENSION, Shares())
         self.try_finish(task)
 
     def _start_publication(self, worker: Worker, first: Item) -> None:
@@ -196,7 +191,7 @@ class Broadcasts:
         recipients = topic.view.addressees()
         local.emit(Started(topic.name, publication.items, barrier, tuple(recipients)))
         task = worker.current = Task(publication)
-        self._tree.fan_out(task, recipients, MAX_DIMENSION, topic.shares, is_whole_view=True)
+        self._tree.fan_out(task, recipients, MAX_DIMENSION, topic.shares, publication.digest)
         if not topic.closing:  # after the copies: others are farther away
             local.emit(Deliver(topic.name, local.me, publication.items, barrier))
         self.try_finish(task)
@@ -286,14 +281,20 @@ class Broadcasts:
 
     # -- others' broadcasts --------------------------------------------------------------------
 
+    def _topic(self, name: str) -> Topic | None:
+        """This node's subscription to the topic, from the SUB until the leave has ended."""
+        worker = self.workers.get(name)
+        return worker.topic if worker is not None else None
+
     def on_copy(self, sender: int, copy: Copy) -> None:
         """Of a SUB or UNS."""
         broadcast = copy.broadcast
-        worker = self.workers.get(broadcast.topic)
+        topic = self._topic(broadcast.topic)
         if isinstance(broadcast, Subscription):
-            self._on_subscription(sender, copy, broadcast, worker)
-        elif isinstance(broadcast, Unsubscription):
-            self._on_unsubscription(sender, copy, broadcast, worker.topic if worker is not None else None)
+            self._on_subscription(sender, copy, broadcast, topic)
+        else:
+            assert isinstance(broadcast, Unsubscription)
+            self._on_unsubscription(sender, copy, broadcast, topic)
 
     def on_publication(self, sender: int, copy: Copy, publication: Publication) -> None:
         """`copy` is one of `publication`."""
@@ -312,7 +313,7 @@ class Broadcasts:
             self._tree.send_ack(sender, copy.origin, copy.hop, publication, {}, False)
         else:
             task = Task(publication, sender, copy.origin, copy.hop)
-            self._forward(task, recipients, topic, is_whole_view=copy.recipients is None)
+            self._forward(task, recipients, topic, publication.digest if copy.recipients is None else None)
             if not task.waiting:
                 self.try_finish(task)
         if topic is not None:
@@ -323,16 +324,15 @@ class Broadcasts:
     def on_ask(self, sender: int, ask: Ask) -> None:
         broadcast = self._tree.asked(sender, ask)
         if type(broadcast) is Publication:
-            worker = self.workers.get(broadcast.topic)
-            if worker is not None and worker.topic is not None:
-                worker.topic.shares.asking[sender] = broadcast.digest
+            topic = self._topic(broadcast.topic)
+            if topic is not None:
+                topic.shares.asking[sender] = broadcast.digest
 
     def _on_subscription(
-        self, sender: int, copy: Copy, subscription: Subscription, worker: Worker | None
+        self, sender: int, copy: Copy, subscription: Subscription, topic: Topic | None
     ) -> None:
         local, source, counter = self._local, subscription.source, subscription.counter
         task = Task(subscription, sender, copy.origin, copy.hop)
-        topic = worker.topic if worker is not None else None
         if topic is None:
             if gone := self.left.gone(subscription.topic):
                 task.reports[local.me] = Report(gone, 0, is_member=False)
@@ -361,14 +361,14 @@ class Broadcasts:
             self._release(topic.receive_leave(leave, task))
 
     def _forward(
-        self, task: Task, recipients: Recipients, topic: Topic | None, is_whole_view: bool = False
+        self, task: Task, recipients: Recipients, topic: Topic | None, digest: int | None = None
     ) -> None:
-        """Pass on what `task` is about to all of its recipients but this node."""
+        """Pass on what `task` is about to all of its recipients but this node; `digest` as in `fan_out`."""
         me = self._local.me
         rest = recipients.copy()
         del rest[me]
-        shares = topic.shares if topic is not None else None
-        self._tree.fan_out(task, rest, cluster(me, task.parent) - 1, shares, is_whole_view)
+        shares = topic.shares if topic is not None else Shares()
+        self._tree.fan_out(task, rest, cluster(me, task.parent) - 1, shares, digest)
 
     def on_ack(self, sender: int, ack: Ack) -> None:
         task = self._tree.acknowledged(sender, ack)

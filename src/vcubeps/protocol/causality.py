@@ -24,7 +24,9 @@ class Past:
     """What this node's next publication on the topic comes after.
 
     Invariants: `barrier` together with what its entries stand for covers everything delivered;
-    whatever a delivered message depended on is in `delivered` or in `doubtful`.
+    whatever a delivered message depended on is in `delivered` or in `doubtful`. What is doubtful of a
+    node is no less than what is delivered of it, or what is in `barrier`; and of whoever was known
+    before, as much is doubtful or has been delivered.
     """
 
     __slots__ = ("_known_before", "barrier", "delivered", "doubtful")
@@ -40,8 +42,7 @@ class Past:
 
     def learn(self, node: int, counter: int) -> None:
         """While joining: `node` had published up to `counter`."""
-        if counter > self._known_before.get(node, 0):
-            self._known_before[node] = counter
+        raise_entries(self._known_before, {node: counter})
 
     def correct(self, node: int, counter: int) -> None:
         """While joining: `node`, a member, had published up to `counter` on this topic, whatever else was known."""
@@ -62,7 +63,7 @@ class Past:
 
     def membership_grew(self) -> None:
         """The newcomer was not told of what is doubtful: the next publication tells it."""
-        raise_entries(self.barrier, self.doubtful)
+        self.barrier.update(self.doubtful)
 
     def deliver(self, me: int, message: Publication, same_membership: bool) -> None:
         source, counter = message.source, message.counter
@@ -72,14 +73,14 @@ class Past:
                 doubtful[node] = needed
             if same_membership:
                 # Algorithm 2, line 89: the message stands for its own barrier.
-                if barrier.get(node, needed + 1) <= needed:
+                if node in barrier and barrier[node] <= needed:
                     del barrier[node]
-            elif (kept := doubtful.get(node, 0)) >= needed and kept > barrier.get(node, 0):
-                barrier[node] = kept
+            elif node in doubtful:
+                barrier[node] = doubtful[node]
         delivered[source] = counter
         if not same_membership:
-            doubtful[source] = max(counter, doubtful.get(source, 0))
-        elif doubtful.get(source, counter + 1) <= counter:
+            doubtful[source] = max(counter, doubtful.get(source, counter))
+        elif source in doubtful and doubtful[source] <= counter:
             del doubtful[source]
         barrier[source] = counter
 
@@ -91,15 +92,19 @@ class Past:
     def check(self, me: int) -> None:
         """As `LocalNode.check`, as far as it can be seen without the history."""
         assert me not in self.delivered and me not in self.doubtful, "own publications are kept as others'"
+        for node, counter in self.doubtful.items():
+            least = max(self.delivered.get(node, 0), self.barrier.get(node, 0))
+            assert counter >= least, f"less is doubtful of node {node} than {least}"
+        known = self.knowledge()
+        assert all(known[node] >= counter for node, counter in self._known_before.items()), (
+            "has forgotten what it knew"
+        )
         for kept in (self.barrier, self.doubtful, self.delivered):
             assert all(counter > 0 for counter in kept.values()), f"depends on nothing: {kept}"
 
     def knowledge(self) -> Barrier:
         """All that this node knows of on this topic: where its next subscription starts from."""
-        known = dict(self._known_before)
-        raise_entries(known, self.delivered)
-        raise_entries(known, self.doubtful)
-        return known
+        return {**self._known_before, **self.delivered, **self.doubtful}
 
 
 def raise_entries(barrier: Barrier, other: Barrier) -> None:
@@ -112,8 +117,8 @@ def raise_entries(barrier: Barrier, other: Barrier) -> None:
 def forget_entries(barrier: Barrier, over: Mapping[int, int]) -> None:
     """Leave out what these incarnations published."""
     for node, incarnation in over.items():
-        if incarnation_of(barrier.get(node, 0)) <= incarnation:
-            barrier.pop(node, None)
+        if node in barrier and incarnation_of(barrier[node]) <= incarnation:
+            del barrier[node]
 
 
 class HoldBack:

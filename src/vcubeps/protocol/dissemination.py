@@ -17,7 +17,6 @@ from vcubeps.protocol.messages import (
     Ask,
     Broadcast,
     Copy,
-    Publication,
     Recipients,
     Report,
     Subscription,
@@ -26,7 +25,7 @@ from vcubeps.protocol.messages import (
 from vcubeps.protocol.outputs import Send
 
 ROOT = -1
-"""Parent of a task at the source itself."""
+"""Parent of a task at the source itself, which has no incarnation and no hop either."""
 
 
 class Task(msgspec.Struct, eq=False):
@@ -37,8 +36,8 @@ class Task(msgspec.Struct, eq=False):
 
     broadcast: Broadcast
     parent: int = ROOT
-    parent_incarnation: int = 0
-    parent_hop: int = 0
+    parent_incarnation: int = ROOT
+    parent_hop: int = ROOT
     waiting: set[int] = msgspec.field(default_factory=set)
     """Hops not yet acknowledged."""
     held: bool = False
@@ -116,30 +115,29 @@ class Dissemination:
         task: Task,
         recipients: Recipients,
         clusters: int,
-        shares: Shares | None = None,
-        is_whole_view: bool = False,
+        shares: Shares,
+        digest: int | None = None,
     ) -> None:
         """Send a copy to the first living recipient of each of this node's clusters 1…`clusters`.
 
-        `is_whole_view`: the recipients are all members in these clusters, by the view that the source had.
+        `digest`, of a publication only: the recipients are all members in these clusters by the view that has it.
         """
         local, broadcast = self._local, task.broadcast
-        share = shares.last.get(clusters) if shares is not None else None
+        share = shares.last.get(clusters)
         if (
             share is None
             or share.changes != local.changes
             or (share.recipients is not recipients and share.recipients != recipients)
         ):
-            share = self._share_out(broadcast, recipients, clusters)
-            if shares is not None:
-                shares.last[clusters] = share
+            share = shares.last[clusters] = self._share_out(broadcast, recipients, clusters)
         for subtree in share.children:
             self._issue(
                 task,
                 subtree,
                 len(subtree) <= self._listed_max
-                or not (is_whole_view and share.is_all and type(broadcast) is Publication)
-                or (shares is not None and shares.asking.get(next(iter(subtree))) == broadcast.digest),
+                or digest is None
+                or not share.is_all
+                or shares.asking.get(next(iter(subtree))) == digest,
             )
 
     def _share_out(self, broadcast: Broadcast, recipients: Recipients, clusters: int) -> Share:
@@ -203,7 +201,7 @@ class Dissemination:
             rest = _living(local, task.broadcast, copy.recipients)
             if rest:
                 self._issue(task, rest)
-                task.repaired = task.repaired or type(task.broadcast) is Subscription
+                task.repaired = type(task.broadcast) is Subscription
         return concerned
 
     def check(self) -> None:

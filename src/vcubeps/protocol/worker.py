@@ -6,7 +6,7 @@ from collections import deque
 
 from vcubeps.protocol.dissemination import ROOT, Task
 from vcubeps.protocol.messages import Item, Unsubscription
-from vcubeps.protocol.topic import Topic
+from vcubeps.protocol.topic import MEMBER, Topic
 
 
 class Join:
@@ -51,11 +51,18 @@ class Worker:
         assert not self.pumping, "still starts broadcasts"
         if self.current is not None:
             task = self.current
+            assert self.topic is not None, "a broadcast is under way on a topic that has been left"
             assert task.parent == ROOT and not task.finished, (
                 "the broadcast under way is not an own one in progress"
             )
         if self.topic is not None:
             self.topic.check()
 
+    def is_member(self) -> bool:
+        """Whether the subscription is in effect and has not been ended."""
+        topic = self.topic
+        return topic is not None and topic.phase is MEMBER and not topic.closing
+
     def is_idle(self) -> bool:
-        return not (self.wanted or self.queue or self.current or self.topic)
+        """Whether there is nothing to do: what is wanted is queued or has a topic, and so has what is under way."""
+        return not (self.queue or self.topic)
