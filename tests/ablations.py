@@ -227,10 +227,10 @@ def absent_sources_block(patch: Patch) -> None:
 )
 def pending_counts_as_delivered(patch: Patch) -> None:
     def not_received(topic: Topic, source: int, counter: int) -> bool:
-        if topic.local.is_of_the_dead(source, counter):
-            return topic._heard_from_the_dead(source, counter) < counter
         member = topic.view.members.get(source)
-        return member is not None and member.received < counter
+        if member is not None and member.counter <= counter:
+            return member.received < counter
+        return topic.local.is_of_the_dead(source, counter) and not topic.view.has_heard(source, counter)
 
     _depend_only_on(patch, not_received)
 
@@ -270,12 +270,12 @@ def repetitions_are_accepted(patch: Patch) -> None:
         if member is not None and member.counter < publication.counter:
             member.received = member.counter
 
-    def forgetful_accept(self: Topic, publication: Publication, addressed: bool = False) -> list[int]:
+    def forgetful_accept(self: Topic, publication: Publication, addressed: bool) -> list[int]:
         forget(self, publication)
         return accept(self, publication, addressed)
 
     def forgetful_receive(self: Topic, publication: Publication, addressed_to: int) -> list[Task]:
-        is_taken_in = self.phase is Phase.MEMBER and self.is_open() and addressed_to == self.counter
+        is_taken_in = self.phase is Phase.MEMBER and not self.closing and addressed_to == self.counter
         if is_taken_in and publication.source not in self.local.dead:
             forget(self, publication)
         return receive(self, publication, addressed_to)
@@ -555,8 +555,8 @@ def late_copies_of_the_dead_are_accepted(patch: Patch) -> None:
 
     def accept(self: Topic, publication: Publication, addressed_to: int) -> list[Task]:
         late = self.local.is_of_the_dead(publication.source, publication.counter)
-        if late and self.phase is Phase.MEMBER and self.is_open() and addressed_to == self.counter:
-            return self.deliver_from(self._accept(publication))
+        if late and self.phase is Phase.MEMBER and not self.closing and addressed_to == self.counter:
+            return self.deliver_from(self._accept(publication, addressed=False))
         return receive(self, publication, addressed_to)
 
     patch.setattr(Topic, "receive", accept)
@@ -752,7 +752,7 @@ def the_dead_stay_in_the_views(patch: Patch) -> None:
 
 @ablation("10: a SUB that comes after the leave of the same subscription is void")
 def leaves_are_forgotten(patch: Patch) -> None:
-    patch.setattr(View, "note_leave", lambda self, node, counter: None)
+    patch.setattr(View, "has_left", lambda self, node, counter: False)
 
 
 @ablation("10: a node tells joiners that it has left, if its SUB was sent twice and may still turn up there")

@@ -49,6 +49,11 @@ def is_publication(message: Any) -> bool:
     return isinstance(message, Copy) and isinstance(message.broadcast, Publication)
 
 
+def publication_of(source: int) -> Any:
+    """Whether a message is a copy of a publication of `source`."""
+    return lambda message: is_publication(message) and message.broadcast.source == source
+
+
 def is_subscription(message: Any) -> bool:
     return isinstance(message, Copy) and isinstance(message.broadcast, Subscription)
 

@@ -14,13 +14,17 @@ from crash_stories import (
     crash_without_a_trace,
     is_flush,
     is_publication,
+    is_subscription,
     lose,
     members_of,
+    publication_of,
     report,
 )
+from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
 from vcubeps.protocol.messages import (
     Ack,
     Copy,
+    Final,
     Flush,
     Publication,
 )
@@ -152,6 +156,42 @@ def test_copy_of_the_dead_that_arrives_late_is_left_to_the_flush() -> None:
     assert at_work(wire) == {}
 
 
+def test_survivors_hand_on_what_they_have_of_a_dead_source_only_from_one_who_died_too() -> None:
+    """m of 3 has reached 1 alone, whose flush reaches 2 and not 0."""
+    wire = members_of(range(4))
+    for other in (0, 2):
+        wire.hold(3, other)
+    wire.hold(1, 0)
+    wire.publish(3, T, b"m")
+    wire.run()
+    crash_without_a_trace(wire, 3)
+    report(wire, 3)
+    assert wire.delivered[2] == [(3, b"m")]
+
+    crash_without_a_trace(wire, 1)
+    report(wire, 1)
+
+    assert wire.delivered[0] == [(3, b"m")]
+    assert wire.received[0] == wire.received[2] == [(3, 2)]
+
+
+def test_who_has_left_delivers_nothing_that_survivors_hand_on() -> None:
+    """1 has left, says its application, but what it published before is still under way."""
+    wire = members_of(range(3))
+    wire.hold(1, 0, only=is_publication)
+    wire.publish(1, T, b"own")
+    wire.hold(0, 1, only=is_publication)
+    wire.publish(2, T, b"m")
+    wire.run()
+    wire.unsubscribe(1, T)
+
+    crash_without_a_trace(wire, 2)
+    report(wire, 2)
+
+    assert wire.delivered[0] == [(2, b"m")]
+    assert wire.delivered[1] == [(1, b"own")]
+
+
 @pytest.fixture
 def lost() -> Wire:
     """m of 0 reached only 2; m2 of 2, which depends on m, is in flight to 3 only; 0 and 2 are dead."""
@@ -212,10 +252,11 @@ def test_what_the_first_incarnation_lost_does_not_come_again_when_the_second_cra
     assert wire.delivered[0] == [(1, b"m")]
 
 
-def test_a_lost_message_does_not_hide_what_it_depended_on() -> None:
+@pytest.mark.parametrize("comes_back", [False, True], ids=["gone", "back"])
+def test_a_lost_message_does_not_hide_what_it_depended_on(comes_back: bool) -> None:
     """m2 names only m, which stood for y; m is lost and y is still on its way from 0, which lives, to 4.
 
-    All four are each other's children, so every copy goes straight.
+    All four are each other's children, so every copy goes straight. The source of m may be a member again by now.
     """
     wire = members_of([0, 1, 2, 4])
     wire.hold(0, 4, only=is_publication)
@@ -231,6 +272,15 @@ def test_a_lost_message_does_not_hide_what_it_depended_on() -> None:
     assert wire.started[2][0].barrier == {1: 2}
     crash_without_a_trace(wire, 1, 2)
     report(wire, 1, 2)
+    if comes_back:
+        wire.release(1, 0)
+        wire.release(1, 4)
+        wire.recover(1)
+        wire.suspect(1, 2, 0)
+        wire.run()
+        wire.subscribe(1, T)
+        wire.run()
+    assert (1 in wire.peers[4].members(T)) == comes_back
     assert wire.received[4] == [(2, 2)]
     assert wire.delivered[4] == []
 
@@ -239,6 +289,77 @@ def test_a_lost_message_does_not_hide_what_it_depended_on() -> None:
 
     assert wire.delivered[4] == [(0, b"y"), (2, b"m2")]
     assert wire.delivered[0] == [(0, b"y"), (2, b"m2")]
+
+
+# Dependencies on the dead.
+
+
+def test_what_has_been_received_of_the_dead_is_not_taken_for_lost() -> None:
+    """n of 2 comes after m of 3, which has crashed and which 0 has delivered. 0 still lacks p of 1, which n knows
+    nothing of, and which would have to come first if m were lost."""
+    wire = members_of(range(4))
+    wire.publish(3, T, b"m")
+    wire.run()
+    for other in (0, 2, 3):
+        wire.hold(1, other, is_publication)
+    wire.publish(1, T, b"p")
+    wire.hold(2, 0, lambda message: isinstance(message, Final))
+    wire.crash(3)
+    report(wire, 3)
+    assert wire.peers[0].footprint()["crashes_not_final"] == 0
+    assert wire.peers[0].footprint()["crashes_not_over"] == 1
+
+    wire.publish(2, T, b"n")
+    wire.run()
+
+    assert wire.started[2][-1].barrier == {3: 2}
+    assert wire.delivered[0] == [(3, b"m"), (2, b"n")]
+
+
+def test_what_has_been_received_of_one_who_left_is_not_taken_for_lost_when_he_crashes() -> None:
+    """n of 4 comes after m of 2, who has left. The crash of 3 is over, but 0 still lacks p of 1, which came before."""
+    wire = members_of([0, 1, 2, 4], among=range(5))
+    wire.publish(2, T, b"m")
+    wire.run()
+    wire.unsubscribe(2, T)
+    wire.run()
+    for other in (0, 4):
+        wire.hold(1, other, is_publication)
+    wire.publish(1, T, b"p")
+    wire.crash(3)
+    report(wire, 3)
+    assert wire.peers[0].footprint()["crashes_not_over"] == 0
+    wire.crash(2)
+    wire.suspect(0, 2, 0)
+
+    wire.publish(4, T, b"n")
+    wire.run()
+
+    assert wire.started[4][-1].barrier == {2: 2}
+    assert wire.delivered[0] == [(2, b"m"), (4, b"n")]
+
+
+def test_own_publications_are_not_taken_for_lost_however_many_nodes_have_been_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """0 keeps no graves, so all absent nodes count as dead up to the incarnation of 3. 2 answers m of 0. 0 still lacks
+    p of 1, which came before the crash of 3."""
+    monkeypatch.setattr("vcubeps.protocol.local.MAX_GRAVES", 0)
+    wire = members_of(range(4))
+    for other in (0, 2, 3):
+        wire.hold(1, other, is_publication)
+    wire.publish(1, T, b"p")
+    wire.crash(3)
+    report(wire, 3)
+    assert wire.peers[0].known_incarnation(3) == wire.peers[0].known_incarnation(99) == 0
+
+    wire.publish(0, T, b"m")
+    wire.run()
+    wire.publish(2, T, b"answer")
+    wire.run()
+
+    assert wire.started[2][-1].barrier == {0: 2}
+    assert wire.delivered[0] == [(0, b"m"), (2, b"answer")]
 
 
 # A leave that waits.
@@ -266,6 +387,87 @@ def test_leave_that_is_sent_again_is_acknowledged_only_when_it_has_taken_effect(
 
     assert not acknowledged_early
     assert wire.outputs[0][-1] == Unsubscribed(T)
+
+
+def one_comes_back_while_its_leave_waits() -> Wire:
+    """1 answers y of 0, which is slow to 2, by leaving, and crashes. Its next incarnation joins and publishes n, which
+    0 does not get. At 2 the leave waits for y, and n for the leave."""
+    wire = members_of(range(3))
+    wire.hold(0, 2, is_publication)
+    wire.publish(0, T, b"y")
+    wire.run()
+    wire.unsubscribe(1, T)
+    wire.run()
+    wire.crash(1)
+    report(wire, 1)
+    wire.recover(1)
+    wire.run()
+    wire.subscribe(1, T)
+    wire.run()
+    wire.hold(1, 0, is_publication)
+    wire.publish(1, T, b"n")
+    wire.run()
+    assert wire.delivered[2] == []
+    wire.release(0, 2)
+    wire.run()
+    assert wire.delivered[2] == [(0, b"y"), (1, b"n")]
+    return wire
+
+
+def test_leave_of_an_earlier_incarnation_does_not_end_the_subscription_of_the_next_one() -> None:
+    wire = one_comes_back_while_its_leave_waits()
+
+    assert wire.peers[2].members(T).keys() == {0, 1, 2}
+
+
+def test_leave_of_an_earlier_incarnation_does_not_make_others_forget_what_the_next_one_published() -> None:
+    wire = one_comes_back_while_its_leave_waits()
+
+    crash_without_a_trace(wire, 1)
+    report(wire, 1)
+
+    assert wire.delivered[0] == [(0, b"y"), (1, b"n")]
+
+
+def test_what_a_member_that_left_had_published_is_not_handed_on_when_it_crashes() -> None:
+    """All have received it, or the leave would not have started."""
+    wire = members_of(range(3))
+    wire.publish(2, T, b"m")
+    wire.run()
+    wire.unsubscribe(2, T)
+    wire.run()
+
+    wire.crash(2)
+    wire.suspect(0, 2, 0)
+
+    [flush] = [entry.message for entry in wire.in_flight if is_flush(entry.message)]
+    assert flush.held == {}
+
+
+def test_leave_that_has_taken_effect_is_acknowledged_at_once_when_it_comes_again() -> None:
+    """0 leaves, its UNS slow on 6→7. 4, which had passed it on to 6, crashes: 0 sends it anew, has left, joins again
+    and publishes n. At 7, n waits for y of 1. What waits there is no matter of the first UNS."""
+    wire = members_of(range(8))
+    wire.hold(6, 7, lambda message: isinstance(message, Copy))
+    wire.unsubscribe(0, T)
+    wire.run()
+    crash_without_a_trace(wire, 4)
+    report(wire, 4)
+    wire.subscribe(0, T)
+    wire.run()
+    for sender in (1, 3, 5):
+        wire.hold(sender, 7, publication_of(1))
+    wire.publish(1, T, b"y")
+    wire.run()
+    wire.publish(0, T, b"n")
+    wire.run()
+    assert wire.delivered[7] == []
+
+    wire.release(6, 7)
+    wire.run()
+
+    assert wire.delivered[7] == []
+    assert wire.peers[6].footprint()["copies"] == 0
 
 
 # Views.
@@ -422,6 +624,103 @@ def test_joiner_keeps_what_was_addressed_to_it_though_its_source_never_comes_int
     assert wire.delivered[3] == [(1, b"m")]
 
 
+def joiner_is_not_answered_by_one() -> Wire:
+    """3 joins 0; what 2, which is no member, answers is slow. Nothing else of 2 is."""
+    wire = members_of([0], among=range(4))
+    wire.hold(2, 3)
+    wire.subscribe(3, T)
+    wire.run()
+    [slow] = [entry.message for entry in wire.in_flight]
+    wire.hold(2, 3, only=lambda message: message is slow)
+    return wire
+
+
+def test_joiner_gets_what_a_dead_source_that_came_after_it_had_addressed_to_it() -> None:
+    """1 joins too, and publishes to 0 and to 3; 1 dies, and its copy to 3 with it."""
+    wire = joiner_is_not_answered_by_one()
+    wire.subscribe(1, T)
+    wire.run()
+    wire.hold(1, 3, only=is_publication)
+    wire.publish(1, T, b"m")
+    wire.run()
+    crash_without_a_trace(wire, 1)
+    report(wire, 1)
+    assert (3, T) not in wire.subscribed
+
+    wire.release(2, 3)
+    wire.run()
+
+    assert wire.delivered[0] == [(1, b"m")]
+    assert wire.delivered[3] == [(1, b"m")]
+
+
+def test_joiner_hands_on_the_last_publication_of_a_dead_source_and_not_its_leave() -> None:
+    wire = joiner_is_not_answered_by_one()
+    wire.subscribe(1, T)
+    wire.run()
+    for payload in (b"1", b"2"):
+        wire.publish(1, T, payload)
+        wire.run()
+    wire.unsubscribe(1, T)
+    wire.run()
+    assert (3, T) not in wire.subscribed
+
+    wire.crash(1)
+    wire.suspect(3, 1, 0)
+
+    flush = next(entry.message for entry in wire.in_flight if is_flush(entry.message))
+    assert {source: held.items for source, held in flush.held[T].items()} == {1: ((3, b"2"),)}
+
+
+def test_joiner_keeps_what_was_addressed_to_it_though_its_source_has_come_back_since() -> None:
+    """1 joins too, publishes to 0 and to 3, crashes, comes back and joins again, all while 3 joins."""
+    wire = joiner_is_not_answered_by_one()
+    wire.subscribe(1, T)
+    wire.run()
+    wire.publish(1, T, b"m")
+    wire.run()
+    wire.crash(1)
+    report(wire, 1)
+    wire.recover(1)
+    wire.run()
+    wire.subscribe(1, T)
+    wire.run()
+    assert (3, T) not in wire.subscribed
+
+    wire.release(2, 3)
+    wire.run()
+
+    assert wire.delivered[0] == [(1, b"m")]
+    assert wire.delivered[3] == [(1, b"m")]
+    assert wire.peers[3].members(T).keys() == {0, 1, 3}
+
+
+def test_copy_of_the_dead_that_reaches_a_joiner_late_is_left_to_the_flush() -> None:
+    """2, which leaves and holds nothing, relays m of 0 to 3, which joins and has flushed already that it lacks m."""
+    wire = members_of(range(3), among=range(4))
+    wire.hold(1, 3)
+    wire.subscribe(3, T)
+    wire.run()
+    wire.hold(2, 0)
+    wire.unsubscribe(2, T)
+    wire.run()
+    wire.hold(0, 1)
+    wire.hold(2, 3, only=is_publication)
+    wire.publish(0, T, b"m")
+    wire.run()
+    crash_without_a_trace(wire, 0)
+    report(wire, 0)
+
+    wire.release(2, 3)
+    wire.run()
+    wire.release(1, 3)
+    wire.run()
+
+    assert (3, T) in wire.subscribed
+    assert wire.delivered[1] == wire.delivered[3] == []
+    assert at_work(wire) == {}
+
+
 def test_copy_addressed_to_an_earlier_subscription_is_not_delivered_in_a_later_one() -> None:
     """m of 1 is slow to 0, which leaves and joins again; m arrives before 1, which dies, takes 0 in again."""
     wire = members_of([0, 1, 2], among=range(4))
@@ -441,6 +740,60 @@ def test_copy_addressed_to_an_earlier_subscription_is_not_delivered_in_a_later_o
 
     assert (0, T) in wire.subscribed
     assert wire.delivered[0] == []
+
+
+def test_next_incarnation_of_one_whom_a_joiner_has_met_takes_the_place_of_the_one_before() -> None:
+    """3 joins, crashes, comes back and joins again, all while 0 joins."""
+    wire = members_of((1, 2), among=range(4))
+    wire.hold(2, 0, lambda message: isinstance(message, Ack))
+    wire.subscribe(0, T)
+    wire.run()
+    wire.subscribe(3, T)
+    wire.run()
+    wire.crash(3)
+    report(wire, 3)
+    wire.recover(3)
+    wire.run()
+    wire.subscribe(3, T)
+    wire.run()
+    assert (0, T) not in wire.subscribed
+
+    wire.release(2, 0)
+    wire.run()
+
+    wire.peers[0].check()
+    assert wire.peers[0].members(T) == wire.peers[1].members(T)
+    assert wire.peers[0].members(T)[3] == COUNTERS_PER_INCARNATION + 1
+
+
+@pytest.mark.parametrize("comes_first", ["report", "late copy"])
+def test_late_copy_of_a_sub_does_not_undo_a_leave_that_is_under_way(comes_first: str) -> None:
+    """0 joins, its SUB slow on 6→7. 4, which had passed it on to 6, crashes: 0 sends it anew, is in, and leaves, which
+    1 is slow to acknowledge. 7 joins. It is told by 0 that 0 leaves, and by the late copy that 0 comes."""
+    wire = members_of([1], among=range(8))
+    wire.hold(6, 7, is_subscription)
+    wire.subscribe(0, T)
+    wire.run()
+    crash_without_a_trace(wire, 4)
+    report(wire, 4)
+    wire.hold(1, 0, lambda message: isinstance(message, Ack))
+    wire.unsubscribe(0, T)
+    wire.run()
+    assert Unsubscribed(T) not in wire.outputs[0]
+    if comes_first == "late copy":
+        wire.hold(3, 7)
+    wire.subscribe(7, T)
+    wire.run()
+    assert ((7, T) in wire.subscribed) == (comes_first == "report")
+
+    wire.release(6, 7)
+    wire.run()
+    if comes_first == "late copy":
+        wire.release(3, 7)
+        wire.run()
+
+    assert (7, T) in wire.subscribed
+    assert wire.peers[7].members(T).keys() == {1, 7}
 
 
 def test_joiner_is_not_held_up_by_what_was_published_by_the_dead_before_it_came() -> None:

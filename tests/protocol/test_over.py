@@ -21,6 +21,7 @@ from crash_stories import (
     is_flush,
     is_publication,
     members_of,
+    publication_of,
     report,
 )
 from vcubeps.protocol.messages import Final, Flush, IsFinal, Over
@@ -36,11 +37,6 @@ def is_over(message: Any) -> bool:
 
 def is_final(message: Any) -> bool:
     return isinstance(message, Final)
-
-
-def publication_of(source: int) -> Any:
-    """Whether a message is a copy of a publication of `source`."""
-    return lambda message: is_publication(message) and message.broadcast.source == source
 
 
 def topic_of(wire: Wire, node: int) -> Topic:
@@ -92,6 +88,106 @@ def test_of_a_crash_that_is_over_only_the_grave_is_kept() -> None:
     assert [remembered(wire, node, 3) for node in (0, 1, 2)] == [[], [], []]
     assert all(peer.known_incarnation(3) == 0 for peer in wire.peers.values())
     assert at_work(wire) == {}
+
+
+def test_of_one_who_left_and_crashed_only_the_grave_is_kept() -> None:
+    wire = members_of(range(4))
+    wire.publish(3, T, b"m")
+    wire.unsubscribe(3, T)
+    wire.run()
+    assert {"left", "heard"} <= set(remembered(wire, 0, 3))
+
+    wire.crash(3)
+    report(wire, 3)
+
+    assert [remembered(wire, node, 3) for node in (0, 1, 2)] == [[], [], []]
+
+
+def test_of_one_who_has_outlived_another_only_the_grave_is_kept() -> None:
+    """Where it stood when the other crashed is a cut, until it crashes itself."""
+    wire = members_of(range(4))
+    wire.publish(3, T, b"m")
+    wire.run()
+    wire.crash(2)
+    report(wire, 2)
+    assert "cut" in remembered(wire, 0, 3)
+
+    wire.crash(3)
+    report(wire, 3)
+
+    assert [remembered(wire, node, 3) for node in (0, 1)] == [[], []]
+
+
+def test_of_crashes_that_are_not_over_no_more_than_two_incarnations_of_a_node_are_kept_in_a_view() -> None:
+    wire = members_of(range(4))
+    wire.hold(2, 0, is_final)
+    for _ in range(4):
+        wire.crash(3)
+        report(wire, 3)
+        wire.recover(3)
+        wire.run()
+        wire.subscribe(3, T)
+        wire.run()
+
+    assert wire.peers[0]._aftermath.not_over == {3: 3}
+    assert len(topic_of(wire, 0).view.heard) <= 2
+
+
+def test_what_the_next_incarnation_published_is_kept_when_the_crash_of_the_one_before_is_over() -> None:
+    """Only 2, which hears late that it is over, has w of the next one, which crashes in turn."""
+    wire = members_of(range(4))
+    wire.hold(0, 2, is_over)
+    wire.crash(3)
+    report(wire, 3)
+    wire.recover(3)
+    wire.run()
+    wire.subscribe(3, T)
+    wire.run()
+    for other in (0, 1):
+        wire.hold(2, other, is_publication)
+        wire.hold(3, other, is_publication)
+    wire.publish(3, T, b"w")
+    wire.run()
+    assert wire.delivered == {2: [(3, b"w")], 3: [(3, b"w")]}
+    wire.release(0, 2)
+    wire.run()
+    assert wire.peers[2]._aftermath.not_over == {}
+
+    crash_without_a_trace(wire, 3)
+    report(wire, 3)
+
+    assert wire.delivered[0] == wire.delivered[1] == wire.delivered[2] == [(3, b"w")]
+
+
+def test_what_is_held_back_of_the_next_incarnation_does_not_keep_a_crash_from_being_over() -> None:
+    """At 1, p of 3 waits for q of 2, which is slow. 3 crashes and comes back, and its p' waits for q' of 0."""
+    wire = members_of(range(4))
+    for sender in (0, 2, 3):
+        wire.hold(sender, 1, lambda message: publication_of(2)(message) or publication_of(0)(message))
+    wire.publish(2, T, b"q")
+    wire.run()
+    wire.publish(3, T, b"p")
+    wire.run()
+    wire.crash(3)
+    report(wire, 3)
+    wire.recover(3)
+    wire.run()
+    wire.subscribe(3, T)
+    wire.run()
+    wire.publish(0, T, b"q'")
+    wire.run()
+    wire.publish(3, T, b"p'")
+    wire.run()
+    assert wire.received[1] == [(3, 2), (3, (1 << 40) + 2)]
+    before = dict(wire.peers[0]._aftermath.not_over)
+
+    for sender in (0, 2, 3):
+        wire.hold(sender, 1, publication_of(0))
+    wire.run()
+
+    assert before == {3: 0}
+    assert wire.delivered[1] == [(2, b"q"), (3, b"p")]
+    assert all_is_over(wire)
 
 
 def test_everybody_tells_the_smallest_of_the_living_and_it_tells_everybody() -> None:

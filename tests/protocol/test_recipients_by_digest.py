@@ -95,6 +95,20 @@ def test_recipients_are_shared_out_once_as_long_as_members_and_the_living_are_th
     assert shared_out == []
 
 
+def test_who_passes_publications_on_does_so_to_those_who_have_come_since_the_last_one() -> None:
+    wire = wire_of(range(7), 8)
+    wire.publish(0, T, b"1")
+    wire.run()
+
+    wire.subscribe(7, T)
+    wire.run()
+    wire.publish(0, T, b"2")
+    wire.run()
+
+    assert asks(wire) == []
+    assert delivered_once(wire, 0, b"2", range(8))
+
+
 def test_few_recipients_are_listed() -> None:
     wire = wire_of(range(8), 8, listed_max=2)
 

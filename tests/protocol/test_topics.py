@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from crash_stories import is_publication, publication_of
 from snapshots import snapshot
 from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES
 from vcubeps.protocol.messages import Ack, Copy, Publication, Subscription, Unsubscription
@@ -19,6 +20,7 @@ from vcubeps.protocol.outputs import (
     MemberJoined,
     MemberLeft,
     Output,
+    Received,
     Send,
     Started,
     Subscribed,
@@ -244,6 +246,23 @@ def test_a_leave_does_not_set_the_time_back() -> None:
     assert sent(wire, 0, Publication)[-1].stamp == 4
 
 
+def test_received_says_whether_what_came_is_delivered_at_once() -> None:
+    """At 2, what 1 answers to m overtakes m."""
+    wire = members_of(range(3))
+    wire.hold(0, 2)
+    wire.publish(0, T, b"m")
+    wire.run()
+    wire.publish(1, T, b"answer")
+    wire.run()
+    wire.release(0, 2)
+    wire.run()
+
+    assert only(wire.outputs[1], Received) == [Received(T, 0, (2,), at_once=True)]
+    happened = only(wire.outputs[2], Received, Deliver)
+    assert happened[:2] == [Received(T, 1, (2,), at_once=False), Received(T, 0, (2,), at_once=False)]
+    assert [type(output).__name__ for output in happened[2:]] == ["Deliver", "Deliver"]
+
+
 # Topics are apart.
 
 
@@ -320,6 +339,46 @@ def test_leaving_one_topic_leaves_the_other_as_it_is() -> None:
     assert set(wire.peers[1].members(U)) == {0, 1}
 
 
+def test_a_dependency_on_one_who_has_left_is_met_whatever_is_pending() -> None:
+    """0 has joined since 3 left. a of 2, with a lower stamp than n of 4, waits for something of 1 that never comes."""
+    wire = members_of([1, 2, 3, 4], among=range(5))
+    wire.publish(3, T, b"m")
+    wire.run()
+    wire.unsubscribe(3, T)
+    wire.run()
+    wire.subscribe(0, T)
+    wire.run()
+    for source, barrier, stamp in ((2, {1: 2}, 9), (4, {3: 2}, 10)):
+        publication = Publication(source, T, 2, ((2, b"m"),), barrier, digest=0, stamp=stamp)
+        wire.receive(0, source, Copy(0, 0, 100, publication, {0: 1}, {}))
+
+    assert wire.received[0] == [(2, 2), (4, 2)]
+    assert wire.delivered[0] == [(4, b"m")]
+
+
+def test_a_dependency_is_not_met_while_it_is_pending_though_something_later_of_its_source_is_too() -> None:
+    """At 2, a and b of 1 wait for y of 0, which is slow; n of 4 comes after a and knows nothing of b."""
+    wire = members_of([0, 1, 2, 4])
+    wire.hold(0, 2, publication_of(0))
+    wire.publish(0, T, b"y")
+    wire.run()
+    wire.publish(1, T, b"a")
+    wire.run()
+    wire.hold(1, 4, is_publication)
+    wire.publish(1, T, b"b")
+    wire.run()
+    wire.publish(4, T, b"n")
+    wire.run()
+    assert wire.received[2] == [(1, 2), (1, 3), (4, 2)]
+    assert wire.delivered[2] == []
+
+    wire.release(0, 2)
+    wire.run()
+
+    assert sorted(wire.delivered[2]) == [(0, b"y"), (1, b"a"), (1, b"b"), (4, b"n")]
+    assert wire.delivered[2].index((1, b"a")) < wire.delivered[2].index((4, b"n"))
+
+
 # Views.
 
 
@@ -353,6 +412,18 @@ def test_member_left_is_emitted_to_those_who_stay() -> None:
     assert wire.outputs[0].count(MemberLeft(T, 2)) == 1
     assert wire.outputs[1].count(MemberLeft(T, 2)) == 1
     assert only(wire.outputs[2], MemberLeft) == []
+
+
+def test_publications_go_to_those_who_are_in_when_they_start() -> None:
+    wire = members_of([0, 1, 2], among=range(4))
+    for node, is_in in ((3, True), (2, False)):
+        wire.publish(0, T, b"m")
+        wire.run()
+        (wire.subscribe if is_in else wire.unsubscribe)(node, T)
+        wire.run()
+    wire.publish(0, T, b"m")
+
+    assert [set(started.recipients) for started in wire.started[0]] == [{1, 2}, {1, 2, 3}, {1, 3}]
 
 
 def test_leave_takes_effect_after_what_the_leaver_published() -> None:
@@ -390,6 +461,23 @@ def test_relay_acknowledges_a_leave_only_when_it_has_taken_effect_there_too() ->
     assert MemberLeft(T, 1) in wire.outputs[2]
     assert 1 in wire.peers[3].members(T)
     assert Unsubscribed(T) not in wire.outputs[1]
+
+
+def test_who_leaves_acknowledges_the_leave_of_another_whatever_that_depends_on() -> None:
+    """0 leaves, which 2 has not heard of, and does not take y of 1 in any more; 2 has delivered y before it leaves."""
+    wire = members_of(range(3))
+    wire.hold(1, 0, is_publication)
+    wire.publish(1, T, b"y")
+    wire.run()
+    wire.hold(0, 2, lambda message: isinstance(message, Copy))
+    wire.unsubscribe(0, T)
+    wire.run()
+
+    wire.unsubscribe(2, T)
+    wire.run()
+
+    assert Unsubscribed(T) not in wire.outputs[0]
+    assert Unsubscribed(T) in wire.outputs[2]
 
 
 # Leaving, and joining again.
@@ -544,6 +632,55 @@ def test_nothing_is_delivered_after_unsubscribe_returned() -> None:
     assert wire.delivered[0][-1] == (2, b"own, queued")
 
 
+def test_what_is_held_back_when_a_node_leaves_takes_effect_as_far_as_it_is_about_members() -> None:
+    """At 2, an answer of 1 to m of 3, the leave of 1, and an answer of 0 wait for m. 2 leaves while one publication of
+    its own is under way; the next one goes to those who stay."""
+    wire = members_of(range(4))
+    wire.hold(3, 2, publication_of(3))
+    wire.publish(3, T, b"m")
+    wire.run()
+    wire.hold(0, 2, lambda message: isinstance(message, Ack))
+    wire.publish(2, T, b"own")
+    wire.publish(2, T, b"own, queued")
+    wire.run()
+    wire.publish(1, T, b"answer")
+    wire.unsubscribe(1, T)
+    wire.run()
+    wire.publish(0, T, b"answer")
+    wire.run()
+    assert [source for source, _ in wire.received[2]] == [1, 0]
+    assert Unsubscribed(T) not in wire.outputs[1]
+
+    wire.unsubscribe(2, T)
+    wire.peers[2].check()
+    wire.run()
+
+    assert Unsubscribed(T) in wire.outputs[1]
+    wire.release(0, 2)
+    wire.run()
+    assert [set(started.recipients) for started in wire.started[2]] == [{0, 1, 3}, {0, 3}]
+
+
+def test_who_leaves_before_it_is_in_does_not_take_in_one_who_has_reported_and_left_since() -> None:
+    """0 joins 1, 2 and 3 and leaves. The acknowledgement of 2, with the report of 3 in it, comes after 3 has left."""
+    wire = members_of([1, 2, 3], among=range(4))
+    wire.hold(2, 0, lambda message: isinstance(message, Ack))
+    wire.subscribe(0, T)
+    wire.run()
+    wire.unsubscribe(0, T)
+    wire.unsubscribe(3, T)
+    wire.run()
+    assert Unsubscribed(T) in wire.outputs[3]
+
+    wire.release(2, 0)
+    wire.run()
+
+    assert Unsubscribed(T) in wire.outputs[0]
+    messages = [o.message for o in wire.outputs[0] if isinstance(o, Send)]
+    leaves = [m for m in messages if isinstance(m, Copy) and isinstance(m.broadcast, Unsubscription)]
+    assert {node for leave in leaves for node in leave.recipients or ()} == {1, 2}
+
+
 # What is kept of a topic after leaving.
 
 
@@ -658,6 +795,44 @@ def test_barrier_after_a_join_names_the_last_publication_of_each_member() -> Non
     wire.publish(3, T, b"m")
 
     assert wire.started[3][0].barrier == {0: 3, 1: 2}
+
+
+def test_barrier_after_a_join_names_the_last_publication_of_one_who_is_leaving() -> None:
+    wire = members_of([0, 1, 2], among=range(4))
+    wire.publish(1, T, b"m")
+    wire.run()
+    wire.hold(2, 1, lambda message: isinstance(message, Ack))
+    wire.unsubscribe(1, T)
+    wire.run()
+    assert Unsubscribed(T) not in wire.outputs[1]
+
+    wire.subscribe(3, T)
+    wire.run()
+    wire.publish(3, T, b"n")
+
+    assert wire.started[3][0].barrier == {1: 2}
+
+
+def test_barrier_after_a_rejoin_names_what_was_delivered_of_one_who_says_that_he_has_left() -> None:
+    """1 says so because a crash made it send its SUB twice."""
+    wire = members_of([0], among=range(8))
+    wire.subscribe(1, T)
+    wire.crash(5)
+    for observer in sorted(wire.peers):
+        wire.suspect(observer, 5, 0)
+    wire.run()
+    wire.publish(1, T, b"m")
+    wire.run()
+    for node in (0, 1):
+        wire.unsubscribe(node, T)
+        wire.run()
+    assert wire.peers[1]._broadcasts.left.gone(T) == 3
+
+    wire.subscribe(0, T)
+    wire.run()
+    wire.publish(0, T, b"n")
+
+    assert wire.started[0][-1].barrier == {1: 2}
 
 
 def test_barrier_shrinks_to_what_is_new_after_the_first_publication() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from vcubeps.mixing import mix64
+from vcubeps.protocol.causality import forget_entries
 from vcubeps.protocol.messages import incarnation_of
 
 
@@ -58,7 +59,7 @@ class View:
         self._addressees = None
         member = self.members.pop(node)
         self.digest ^= fingerprint(node, member.counter)
-        self.hear(node, incarnation_of(member.counter), member.received)
+        self.hear(node, member.received)
 
     def addressees(self) -> dict[int, int]:
         """The members → counters of their subscriptions. The same object as long as nothing changes."""
@@ -66,10 +67,13 @@ class View:
             self._addressees = {node: member.counter for node, member in self.members.items()}
         return self._addressees
 
-    def hear(self, node: int, incarnation: int, counter: int) -> None:
-        key = (node, incarnation)
-        if counter > self.heard.get(key, 0):
-            self.heard[key] = counter
+    def hear(self, node: int, counter: int) -> None:
+        """More than ever before: a later subscription has a greater counter than what came before it."""
+        self.heard[node, incarnation_of(counter)] = counter
+
+    def has_heard(self, node: int, counter: int) -> bool:
+        """Whether ⟨node, counter⟩, which is not of the member that `node` may be now, has been received."""
+        return self.heard.get((node, incarnation_of(counter)), 0) >= counter
 
     def forget_before(self, final: Callable[[int], int]) -> None:
         """Forget incarnations older than the newest whose crash is final: nothing of them is taken in any
@@ -83,9 +87,7 @@ class View:
         for node, incarnation in list(self.heard):
             if incarnation <= over.get(node, -1):
                 del self.heard[node, incarnation]
-        for node, incarnation in over.items():
-            if incarnation_of(self.left.get(node, 0)) <= incarnation:
-                self.left.pop(node, None)
+        forget_entries(self.left, over)
 
     def check(self, me: int, counter: int) -> None:
         """As `LocalNode.check`; `counter` is of this node's subscription."""
@@ -99,6 +101,6 @@ class View:
         addressees = {node: member.counter for node, member in self.members.items()}
         assert self._addressees in (None, addressees), "addresses others than the members"
 
-    def note_leave(self, node: int, counter: int) -> None:
-        if counter > self.left.get(node, 0):
-            self.left[node] = counter
+    def has_left(self, node: int, counter: int) -> bool:
+        """Whether ⟨node, counter⟩, a subscription or a leave, lies before a leave that has taken effect, or is it."""
+        return self.left.get(node, 0) >= counter

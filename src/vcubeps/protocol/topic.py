@@ -11,7 +11,7 @@ import enum
 from vcubeps.protocol.causality import HoldBack, Ordered, Past, forget_entries
 from vcubeps.protocol.dissemination import Shares, Task
 from vcubeps.protocol.local import LocalNode
-from vcubeps.protocol.membership import View
+from vcubeps.protocol.membership import Member, View
 from vcubeps.protocol.messages import (
     Barrier,
     Incarnations,
@@ -45,13 +45,11 @@ class Topic:
     """
 
     __slots__ = (
-        "_addressed", "_is_exact", "_subtrees", "closing", "counter", "cut", "holdback", "last_publication",
+        "_addressed", "_subtrees", "closing", "counter", "cut", "holdback", "last_publication",
         "leaves_held", "local", "name", "newest", "past", "phase", "shares", "view",
     )  # fmt: skip
 
-    def __init__(
-        self, local: LocalNode, name: str, counter: int, known: Barrier, is_exact: bool = True
-    ) -> None:
+    def __init__(self, local: LocalNode, name: str, counter: int, known: Barrier, is_exact: bool) -> None:
         """`known` is what this node has known of on this topic; if not `is_exact`, on this topic or on others."""
         self.local = local
         self.name = name
@@ -64,7 +62,6 @@ class Topic:
         """Counter of the last publication of this node on the topic, in whichever subscription; 0 if there is none."""
         self.view = View(local.me, counter)
         self.past = Past(known)
-        self._is_exact = is_exact
         self.holdback = HoldBack()
         self.leaves_held: dict[tuple[int, int], list[Task]] = {}
         """Pending leave ⟨source, counter⟩ → acknowledgements that wait until it takes effect."""
@@ -80,10 +77,6 @@ class Topic:
 
     # -- membership ---------------------------------------------------------------------------
 
-    def is_open(self) -> bool:
-        """Whether messages may still be taken in."""
-        return self.phase is not LEAVING and not self.closing
-
     def add(self, node: int, counter: int, received: int) -> None:
         self.view.add(node, counter, received, floor=self.last_publication)
         self.past.membership_grew()
@@ -97,7 +90,12 @@ class Topic:
 
     def admit(self, node: int, counter: int) -> Report | None:
         """Take the subscriber ⟨node, counter⟩ in and report; None if it is known to have left since."""
-        if self.view.left.get(node, 0) >= counter:
+        member = self._take_in(node, counter)
+        return Report(self.counter, member.floor, is_member=True) if member is not None else None
+
+    def _take_in(self, node: int, counter: int) -> Member | None:
+        """As `admit`, and returns the member, which may be a newer subscription of the same node."""
+        if self.view.has_left(node, counter):
             return None
         member = self.view.members.get(node)
         if member is None or member.counter < counter:
@@ -105,13 +103,14 @@ class Topic:
                 self.remove(node)
             self.add(node, counter, received=counter)
             member = self.view.members[node]
-        return Report(self.counter, member.floor, is_member=True)
+        return member
 
     def apply_leave(self, node: int, counter: int) -> None:
+        """Subscriptions of `node` up to `counter` are void. What is kept of newer ones stays."""
         member = self.view.members.get(node)
-        if member is not None and member.counter < counter:
+        if member is not None and member.counter <= counter:
             self.remove(node)
-        self.view.note_leave(node, counter)
+        self.view.left[node] = counter
         newest = self.newest.get(node)
         if newest is not None and newest.counter < counter:
             del self.newest[node]
@@ -159,14 +158,17 @@ class Topic:
 
         Returns acknowledgements to release, as `deliver_from`.
         """
-        if self.phase is LEAVING or self.closing or addressed_to != self.counter:
+        if self.closing or addressed_to != self.counter:
             return []
         source, counter = publication.source, publication.counter
-        member = self.view.members.get(source)
-        if self.phase is JOINING or member is None or counter <= member.counter or source in self.local.dead:
-            self._receive_from_no_member(publication)
+        # What is delivered of the dead is settled among the survivors: it comes in their flushes.
+        if self.phase is JOINING:
+            if not self.local.is_of_the_dead(source, counter):
+                self._addressed.add((source, counter))
+                self.holdback.append(publication)
             return []
-        if counter <= member.received:
+        member = self.view.members.get(source)
+        if member is None or counter <= member.received or source in self.local.dead:
             return []
         member.received = counter
         if not self.holdback.queues and self._blocker(publication) is None:
@@ -177,22 +179,14 @@ class Topic:
         self._note_reception(publication)
         return self.deliver_from(self._hold(publication))
 
-    def _receive_from_no_member(self, publication: Publication) -> None:
-        """The source is no member here, or not as what it was when it published; or this node does not know yet."""
-        source, counter = publication.source, publication.counter
-        # What is delivered of the dead is settled among the survivors: it comes in their flushes.
-        if self.phase is JOINING and not self.local.is_of_the_dead(source, counter):
-            self._addressed.add((source, counter))
-            self.holdback.append(publication)
-
     def receive_held(self, publication: Publication) -> list[Task]:
         """A survivor's flush holds `publication` of a dead source. Returns as `deliver_from`."""
-        if not self.is_open():
+        if self.closing:
             return []
         if self.phase is JOINING:
             self.holdback.append(publication)
             return []
-        return self.deliver_from(self._accept(publication))
+        return self.deliver_from(self._accept(publication, addressed=False))
 
     def receive_leave(self, leave: Unsubscription, task: Task) -> list[Task]:
         """A member leaves, which takes effect in causal order; `task` is the acknowledgement it waits for.
@@ -200,20 +194,19 @@ class Topic:
         Returns the acknowledgements that may be sent now.
         """
         key = leave.source, leave.counter
-        if not self.is_open():
+        if self.view.has_left(*key):
+            return [task]
+        if self.closing:
             self.apply_leave(*key)
             return [task]
+        task.held = True
         if key in self.leaves_held:
-            task.held = True
             self.leaves_held[key].append(task)
             return []
-        if self.view.left.get(leave.source, 0) >= leave.counter:
-            return [task]
-        task.held = True
         self.leaves_held[key] = [task]
         return self.deliver_from(self._hold(leave))
 
-    def _accept(self, publication: Publication, addressed: bool = False) -> list[int]:
+    def _accept(self, publication: Publication, addressed: bool) -> list[int]:
         """Take a publication in if it is new. Returns as `_hold`."""
         if not self._is_new(publication, addressed):
             return []
@@ -224,7 +217,7 @@ class Topic:
         """Its source, if `message` became the head of that queue and so may be deliverable."""
         return [message.source] if self.holdback.append(message) else []
 
-    def _is_new(self, publication: Publication, addressed: bool = False) -> bool:
+    def _is_new(self, publication: Publication, addressed: bool) -> bool:
         """Whether a publication has not been received before and is meant for this subscription; from now on it has."""
         source, counter = publication.source, publication.counter
         member = self.view.members.get(source)
@@ -233,10 +226,9 @@ class Topic:
                 return False
             member.received = counter
         else:
-            incarnation = incarnation_of(counter)
-            if not addressed or counter <= self.view.heard.get((source, incarnation), 0):
+            if not addressed or self.view.has_heard(source, counter):
                 return False
-            self.view.hear(source, incarnation, counter)
+            self.view.hear(source, counter)
         return True
 
     def _note_reception(self, publication: Publication, at_once: bool = False) -> None:
@@ -246,25 +238,15 @@ class Topic:
 
     def join(self, reports: dict[int, Report]) -> None:
         """The SUB is acknowledged by all: form the view and the past from what they reported."""
-        view = self.view
         for node, report in reports.items():
-            member = view.members.get(node)
             if not report.is_member:
-                view.note_leave(node, report.counter)
-                if member is not None and member.counter <= report.counter:
-                    self.remove(node)
-                    member = None
-            if report.is_member and not self._is_exact:
-                self.past.correct(node, report.floor)
-            elif report.floor > 0:
                 self.past.learn(node, report.floor)
-            if report.is_member and view.left.get(node, 0) < report.counter:
-                if member is not None and member.counter == report.counter:
-                    member.received = max(member.received, report.floor)
-                elif member is None or member.counter < report.counter:
-                    if member is not None:
-                        self.remove(node)
-                    self.add(node, report.counter, received=max(report.counter, report.floor))
+                self.apply_leave(node, report.counter)
+                continue
+            self.past.correct(node, report.floor)
+            member = self._take_in(node, report.counter)
+            if member is not None:
+                member.received = max(member.received, report.floor)
         self.past.begin(self.local.me)
 
     def take_in_what_came_while_joining(self) -> None:
@@ -283,7 +265,6 @@ class Topic:
         for message in self.holdback.clear():
             if type(message) is Unsubscription:
                 self.apply_leave(message.source, message.counter)
-        self._addressed.clear()
         released = [task for tasks in self.leaves_held.values() for task in tasks]
         self.leaves_held.clear()
         for task in released:
@@ -292,8 +273,6 @@ class Topic:
 
     def deliver_all(self) -> list[Task]:
         """Deliver whatever has become deliverable, looking at every source. As `deliver_from`."""
-        if not self.holdback.queues:
-            return []
         return self.deliver_from(self.holdback.wake_all())
 
     def deliver_from(self, sources: list[int]) -> list[Task]:
@@ -303,7 +282,7 @@ class Topic:
         the cut that others wait for. Returns the acknowledgements of leaves that took effect on the way.
         """
         released: list[Task] = []
-        if self.phase is not MEMBER or self.closing:
+        if self.phase is JOINING:
             return released
         holdback = self.holdback
         sources += holdback.wake(_LOST, *sources)
@@ -334,37 +313,28 @@ class Topic:
         """A source that must be heard or delivered before `message`; None if it may be delivered now.
 
         A dependency is met when everything up to it has been received and nothing of it is
-        pending, or when its source is not in the view, so that it will never come.
+        pending, or when its source is not in the view, so that it will never come. A member that has
+        crashed stays in the view until that is final, so nothing that a flush may still bring is given up
+        here; of those who are no members, flushes bring nothing.
         """
         local, members, queues = self.local, self.view.members, self.holdback.queues
-        me, dead = local.me, local.dead
-        others_pending = len(queues) > 1
+        me = local.me
         depends_on_a_lost_message = False
         for source, needed in message.barrier.items():
             if source == me:
                 continue
             member = members.get(source)
-            if member is not None and needed >= member.counter and source not in dead:  # nearly always
+            if member is not None and needed >= member.counter:  # nearly always
                 if member.received < needed:
                     return source
-            elif local.is_of_the_dead(source, needed) and self._heard_from_the_dead(source, needed) < needed:
-                if local.ended_finally(source) < incarnation_of(needed):
-                    return source
+            elif local.is_of_the_dead(source, needed) and not self.view.has_heard(source, needed):
                 depends_on_a_lost_message = True
             # A batch's last counter does for its first: dependencies only name ends of batches.
-            if others_pending and source in queues and queues[source][0].counter <= needed:
+            if source in queues and queues[source][0].counter <= needed:
                 return source
         if depends_on_a_lost_message and not self._cut_passed(message):
             return _LOST
         return None
-
-    def _heard_from_the_dead(self, source: int, counter: int) -> int:
-        incarnation = incarnation_of(counter)
-        heard = self.view.heard.get((source, incarnation), 0)
-        member = self.view.members.get(source)
-        if member is not None and incarnation_of(member.counter) == incarnation:
-            heard = max(heard, member.received)
-        return heard
 
     def _cut_passed(self, message: Ordered) -> bool:
         """Whether all that a lost message may have stood for has been delivered.
@@ -377,11 +347,7 @@ class Topic:
             member = members.get(node)
             if member is not None and member.received < counter:
                 return False
-        return all(
-            queue[0].stamp >= message.stamp
-            for queue in self.holdback.queues.values()
-            if queue[0] is not message
-        )
+        return all(queue[0].stamp >= message.stamp for queue in self.holdback.queues.values())
 
     def leave(self) -> Barrier:
         """What the next subscription to this topic must start from."""
@@ -396,6 +362,7 @@ class Topic:
         self.view.check(me, self.counter)
         self.past.check(me)
         self.holdback.check(self.phase is MEMBER and not self.closing)
+        assert self.closing or self.phase is not LEAVING, "leaves although the application has not left"
         if self.closing:
             assert not self.holdback.queues and not self.leaves_held, (
                 "takes messages in after the application left"
@@ -414,11 +381,6 @@ class Topic:
         """
         newest = self.newest
         if self.phase is JOINING:
-            newest = {}
-            for queue in self.holdback.queues.values():
-                for message in queue:
-                    if type(message) is Publication and (
-                        message.source not in newest or newest[message.source].counter < message.counter
-                    ):
-                        newest[message.source] = message
+            held = [m for queue in self.holdback.queues.values() for m in queue if type(m) is Publication]
+            newest = {m.source: m for m in sorted(held, key=lambda message: message.counter)}
         return {s: m for s, m in newest.items() if self.local.is_of_the_dead(s, m.counter)}
