@@ -1103,7 +1103,7 @@ def crashes_are_over_while_something_is_held_back(patch: Patch) -> None:
 
 @ablation(
     "12: the last publications of the dead are kept until the crash is over",
-    Search(JOINS_AND_COMEBACKS, checkers("agreement"), 41, 8276, first=150),
+    Search(JOINS_AND_COMEBACKS, checkers("agreement"), 41, 8276, first=620),
 )
 def held_publications_are_dropped_when_final(patch: Patch) -> None:
     purge_dead = Topic.purge_dead
@@ -1163,6 +1163,18 @@ def reports_are_not_repeated(patch: Patch) -> None:
             self.drop(victim)
 
     patch.setattr(Aftermath, "crashed", told_once)
+
+
+@ablation("12: who comes, and may collect from now on, is told what is final")
+def collectors_that_come_are_told_nothing(patch: Patch) -> None:
+    begin_with = Aftermath.begin_with
+
+    def unnoticed(self: Aftermath, newcomer: int) -> None:
+        was_due = self.is_due
+        begin_with(self, newcomer)
+        self.is_due = was_due
+
+    patch.setattr(Aftermath, "begin_with", unnoticed)
 
 
 @ablation("10: an acknowledgement goes to the incarnation that sent the copy")

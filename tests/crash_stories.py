@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from vcubeps.protocol.messages import Copy, Flush, Publication, Subscription
+from vcubeps.protocol.messages import Copy, Flush, Publication, Subscription, Unsubscription
 from vcubeps.protocol.peer import Peer
 from wire import InFlight, Wire
 
@@ -56,6 +56,10 @@ def publication_of(source: int) -> Any:
 
 def is_subscription(message: Any) -> bool:
     return isinstance(message, Copy) and isinstance(message.broadcast, Subscription)
+
+
+def is_leave(message: Any) -> bool:
+    return isinstance(message, Copy) and isinstance(message.broadcast, Unsubscription)
 
 
 def at_work(wire: Wire) -> dict[int, dict[str, int]]:

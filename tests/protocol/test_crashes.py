@@ -13,6 +13,7 @@ from crash_stories import (
     at_work,
     crash_without_a_trace,
     is_flush,
+    is_leave,
     is_publication,
     is_subscription,
     lose,
@@ -514,6 +515,42 @@ def test_member_whose_flush_is_older_than_its_subscription_stays_in_the_view() -
     assert 3 in wire.peers[0].members(T)
 
 
+def test_member_that_lists_another_subscription_when_it_flushes_leaves_the_view() -> None:
+    """It has left since and is about to be taken in again."""
+    wire = members_of(range(4))
+    flush = Flush(0, 0, sequence=1, dead={2: 0}, held={}, counter=5, subscriptions={T: (5, 0)})
+
+    outputs = wire.peers[0].receive(3, flush)
+
+    assert MemberLeft(T, 3) in outputs
+
+
+def test_member_that_is_leaving_when_it_flushes_leaves_the_view() -> None:
+    """3 waits for nobody any more who depends on what it has to say; its leave itself is slow."""
+    wire = members_of(range(4))
+    for other in (0, 1, 2):
+        wire.hold(3, other, only=is_leave)
+    wire.unsubscribe(3, T)
+    wire.crash(2)
+
+    report(wire, 2)
+
+    assert wire.peers[0].members(T).keys() == wire.peers[1].members(T).keys() == {0, 1}
+
+
+def test_what_waited_for_a_member_that_its_flush_removes_is_delivered() -> None:
+    """m of 1 depends on a publication of 3 that 0 has not got; the crash is not final at 0 yet."""
+    wire = members_of(range(4))
+    publication = Publication(1, T, 2, ((2, b"m"),), {3: 2}, digest=0, stamp=9)
+    wire.receive(0, 1, Copy(0, 0, 99, publication, {0: 1}, {}))
+    assert wire.delivered[0] == []
+
+    wire.receive(0, 3, Flush(0, 0, sequence=1, dead={2: 0}, held={}, counter=5, subscriptions={}))
+
+    assert wire.delivered[0] == [(1, b"m")]
+    assert not wire.peers[0]._local.is_settled()
+
+
 def test_a_crash_spreads_from_the_only_node_that_noticed_it() -> None:
     wire = members_of(range(8))
     wire.crash(7)
@@ -590,6 +627,30 @@ def test_joiner_gets_what_a_dead_source_had_addressed_to_it_if_a_survivor_does()
     assert wire.delivered[0] == [(1, b"m")]
     assert wire.delivered[3] == [(1, b"m")]
     assert (3, T) in wire.subscribed
+
+
+def test_joiner_gets_it_though_the_source_joined_later_and_its_crash_is_final_before_the_join_is() -> None:
+    """1 joins while 3 joins, and publishes to 3 and to 0; 1 dies, and its copy to 3 with it."""
+    wire = members_of([0], among=range(4))
+    wire.subscribe(3, T)
+    [slow] = [entry.message.hop for entry in wire.in_flight if entry.destination == 2]
+    wire.hold(2, 3, only=lambda message: isinstance(message, Ack) and message.hop == slow)
+    wire.run()
+    wire.subscribe(1, T)
+    wire.run()
+    wire.hold(1, 3)
+    wire.publish(1, T, b"m")
+    wire.run()
+    crash_without_a_trace(wire, 1)
+    report(wire, 1)
+    assert wire.peers[3]._local.is_settled()
+    assert (3, T) not in wire.subscribed
+
+    wire.release(2, 3)
+    wire.run()
+
+    assert wire.delivered[0] == [(1, b"m")]
+    assert wire.delivered[3] == [(1, b"m")]
 
 
 def test_survivors_get_what_only_a_joiner_has_of_a_dead_source() -> None:

@@ -37,6 +37,7 @@ TRACED_ELSEWHERE = {
     "newcomers_go_up_alone",
     "merged_knowledge_is_not_corrected",
     "reports_are_not_repeated",
+    "collectors_that_come_are_told_nothing",
     "only_the_incarnation_that_is_named_is_over",
     "skipped_incarnations_are_not_answered_for",
     "graves_outlive_a_restart",

@@ -9,6 +9,7 @@ import pytest
 from ablations import (
     collectors_do_not_ask,
     collectors_take_what_they_do_not_know_for_over,
+    collectors_that_come_are_told_nothing,
     cuts_of_the_next_incarnation_are_forgotten,
     only_the_incarnation_that_is_named_is_over,
     reports_are_not_repeated,
@@ -20,6 +21,7 @@ from crash_stories import (
     crash_without_a_trace,
     is_flush,
     is_publication,
+    lose,
     members_of,
     publication_of,
     report,
@@ -277,13 +279,18 @@ def test_a_crash_is_not_over_while_something_of_the_dead_is_held_back_somewhere(
 
 def test_over_that_comes_before_the_crash_is_final_here_has_no_effect() -> None:
     wire = members_of(range(4))
+    wire.publish(3, T, b"m")
+    wire.run()
     wire.hold(1, 2)
     wire.crash(3)
     report(wire, 3)
+    before = remembered(wire, 2, 3)
 
     wire.peers[2].receive(0, Over(0, 0, {3: 0}))
 
     assert 3 in wire.peers[2]._local.fresh
+    assert "newest" in before
+    assert remembered(wire, 2, 3) == before
 
 
 def test_a_flush_about_a_crash_that_was_forgotten_is_answered_and_the_answer_is_not() -> None:
@@ -316,6 +323,25 @@ def test_a_new_incarnation_may_come_before_the_crash_of_the_old_one_is_over() ->
     assert was_up
     assert all(peer._aftermath.not_over == {} for peer in wire.peers.values())
     assert all(wire.peers[node].present[3] == 1 for node in (0, 1, 2))
+
+
+def test_that_an_incarnation_is_over_says_nothing_of_the_next_one() -> None:
+    """2 hears that the crash of 3 is over when the next incarnation has crashed too, which is not over."""
+    wire = members_of(range(4))
+    wire.hold(0, 2, is_over)
+    wire.crash(3)
+    report(wire, 3)
+    wire.recover(3)
+    wire.run()
+    wire.hold(1, 0, is_final)
+    wire.crash(3)
+    report(wire, 3)
+    assert sent_by(wire, 0, Over)[-1] == (2, Over(0, 0, {3: 0}))
+
+    wire.release(0, 2)
+    wire.run()
+
+    assert wire.peers[2]._aftermath.not_over == {3: 1}
 
 
 # The collector changes.
@@ -438,6 +464,110 @@ def test_if_it_does_not_the_crash_is_never_over_for_it(monkeypatch: pytest.Monke
     reports_are_not_repeated(monkeypatch)
 
     assert not all_is_over(collector_for_a_while_dies_before_it_has_reached(3))
+
+
+def test_who_has_told_the_collector_does_not_tell_it_again_without_being_asked() -> None:
+    wire = members_of(range(4))
+    wire.hold(1, 0, is_final)
+    wire.crash(3)
+    report(wire, 3)
+
+    outputs = wire.peers[2].receive(1, Final(0, 0, {3: 0}))
+
+    assert outputs == []
+
+
+def test_who_has_told_the_collector_does_not_look_again_after_every_input() -> None:
+    wire = members_of(range(4))
+    wire.hold(1, 0, is_final)
+    wire.crash(3)
+
+    report(wire, 3)
+
+    assert wire.peers[2]._aftermath.not_over == {3: 0}
+    assert not any(peer._aftermath.is_due for peer in wire.peers.values())
+
+
+def test_who_is_asked_says_again_what_it_has_said() -> None:
+    """Whoever asks may have forgotten it, because another collector told it that the crash is over."""
+    wire = members_of(range(4))
+    wire.hold(1, 0, is_final)
+    wire.crash(3)
+    report(wire, 3)
+
+    outputs = wire.peers[2].receive(0, IsFinal(0, 0, {3: 0}))
+
+    assert outputs == [Send(0, Final(0, 0, {3: 0}))]
+
+
+def a_collector_comes_while_the_one_before_has_not_been_answered() -> Wire:
+    """3, which was down meanwhile, is told that 0 has crashed, which is over for 1 and 2. 1, which collects, asks 2,
+    and before 2 has answered 0 comes back."""
+    wire = members_of(range(4))
+    for node in (0, 3):
+        crash_without_a_trace(wire, node)
+        report(wire, node)
+    for other in (1, 2):
+        wire.hold(other, 3)
+    wire.recover(3)
+    wire.run()
+    wire.suspect(3, 0, 0)
+    wire.hold(2, 1, is_final)
+    for other in (1, 2):
+        wire.release(other, 3)
+    wire.run()
+    assert wire.peers[3]._aftermath.not_over == {0: 0}
+    assert wire.peers[1]._aftermath.not_over == wire.peers[2]._aftermath.not_over == {}
+    wire.recover(0)
+    wire.run()
+    wire.release(2, 1)
+    wire.run()
+    assert wire.peers[0].is_up
+    return wire
+
+
+def test_who_comes_and_collects_from_now_on_is_told_what_is_final() -> None:
+    assert all_is_over(a_collector_comes_while_the_one_before_has_not_been_answered())
+
+
+def test_if_it_is_not_told_it_never_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    collectors_that_come_are_told_nothing(monkeypatch)
+
+    assert not all_is_over(a_collector_comes_while_the_one_before_has_not_been_answered())
+
+
+def test_what_is_final_is_said_again_only_when_those_who_are_told_have_given_up_the_last_collector() -> None:
+    """0 says that the crash of 4 is over, to 1 slowly and to 2 not any more: it dies. 1 does not know that yet when 2,
+    which does, has delivered what it held back of 3: if 2 told 1 now what is final, what 0 says would void it."""
+    wire = members_of(range(5))
+    for late in (1, 2):
+        wire.hold(0, late, is_over)
+    wire.crash(4)
+    report(wire, 4)
+    for sender in (1, 3):
+        wire.hold(sender, 2, publication_of(1))
+    wire.publish(1, T, b"q")
+    wire.run()
+    wire.publish(3, T, b"p")
+    wire.run()
+    wire.crash(3)
+    report(wire, 3)
+    lose(wire, 0, 2)
+    wire.crash(0)
+    wire.hold(2, 1, lambda message: not is_final(message))
+    wire.suspect(2, 0, 0)
+    wire.release(1, 2)
+    wire.run()
+    assert wire.delivered[2] == [(1, b"q"), (3, b"p")]
+    assert wire.peers[1]._aftermath.not_over == {3: 0, 4: 0}
+    assert wire.peers[2]._aftermath.not_over == {3: 0, 4: 0}
+
+    wire.release(0, 1)
+    wire.run()
+    wire.release(2, 1)
+    wire.run()
+
+    assert all_is_over(wire)
 
 
 def one_who_comes_back_is_told_of_an_incarnation_that_all_others_have_outlived() -> Wire:
@@ -571,7 +701,7 @@ def test_otherwise_its_crash_is_never_final_where_it_was_dealt_with(monkeypatch:
     assert wire.peers[0]._local.fresh == {5: 10}
 
 
-def test_a_flush_calls_all_dead_of_whom_it_holds_something() -> None:
+def something_is_held_of_incarnations_that_were_replaced() -> Wire:
     """Of 1, two incarnations that are no more have published, on a topic each; the third one lives."""
     wire = Wire(Peer, range(4))
     wire.hold(2, 0, is_final)
@@ -591,10 +721,25 @@ def test_a_flush_calls_all_dead_of_whom_it_holds_something() -> None:
 
     wire.crash(3)
     report(wire, 3)
+    return wire
+
+
+def test_a_flush_calls_all_dead_of_whom_it_holds_something() -> None:
+    wire = something_is_held_of_incarnations_that_were_replaced()
 
     flush = next(message for to, message in sent_by(wire, 0, Flush) if to == 2 and 3 in message.dead)
     assert {name: held[1].counter >> 40 for name, held in flush.held.items()} == {"earlier": 0, "later": 1}
     assert flush.dead == {1: 1, 3: 0}
+
+
+def test_who_has_flushed_a_crash_itself_does_not_answer_a_flush_about_it_nor_does_who_is_concerned() -> None:
+    wire = something_is_held_of_incarnations_that_were_replaced()
+
+    flushes = {node: [message for _, message in sent_by(wire, node, Flush)] for node in wire.peers}
+
+    assert any(1 in flush.dead for flush in flushes[0])
+    assert wire.peers[2]._aftermath.not_over[1] == 1
+    assert not any(flush.is_answer for node in wire.peers for flush in flushes[node])
 
 
 # Cuts.

@@ -9,22 +9,27 @@ import pytest
 from crash_stories import (
     T,
     is_flush,
+    is_publication,
     members_of,
     report,
 )
 from snapshots import snapshot
 from vcubeps.protocol.messages import (
+    ANY_INCARNATION,
     Ack,
+    Card,
     Copy,
     Fence,
     Final,
     Flush,
+    Hello,
     Publication,
     Subscription,
 )
 from vcubeps.protocol.outputs import (
     Send,
 )
+from vcubeps.protocol.peer import Peer
 from wire import Wire
 
 # How a crash becomes known, and final.
@@ -141,6 +146,58 @@ def test_a_flush_that_was_handled_before_is_ignored() -> None:
 
     assert outputs == []
     assert snapshot(peer) == before
+
+
+def test_flushes_from_and_to_a_new_incarnation_are_counted_from_one() -> None:
+    """Also at a node that boots, which meets the new one without having heard of a crash."""
+    peer = Peer(0, range(3), incarnation=1)
+    peer.start()
+    peer.receive(1, Flush(0, 1, 1, {2: 0}, held={}, counter=0, subscriptions={}))
+    peer.receive(1, Hello(1, ANY_INCARNATION, Card(1), digest=0, news={}))
+
+    outputs = peer.receive(1, Flush(1, 1, 1, {2: 0}, held={}, counter=0, subscriptions={}))
+
+    sent = [output.message for output in outputs if isinstance(output, Send)]
+    assert [(m.target, m.sequence) for m in sent if isinstance(m, Flush)] == [(1, 1)]
+
+
+def test_a_flush_says_nothing_of_topics_of_which_nothing_is_held() -> None:
+    wire = members_of(range(3))
+    wire.publish(1, T, b"of one who lives")
+    wire.run()
+    wire.crash(2)
+
+    wire.suspect(0, 2, 0)
+
+    [flush] = [entry.message for entry in wire.in_flight if is_flush(entry.message)]
+    assert flush.held == {}
+    assert flush.subscriptions == {T: (1, 0)}
+
+
+def test_who_goes_up_and_knows_of_no_crash_flushes_nothing() -> None:
+    wire = members_of(range(3))
+    wire.crash(2)
+    report(wire, 2)
+
+    wire.recover(2)
+    wire.run()
+
+    assert wire.peers[2].is_up
+    sends = [output for output in wire.outputs[2] if isinstance(output, Send)]
+    assert not any(is_flush(send.message) for send in sends)
+
+
+def test_stamps_exceed_those_of_what_came_in_flushes() -> None:
+    wire = members_of(range(3))
+    publication = Publication(2, T, 2, ((2, b"m"),), {}, digest=0, stamp=41)
+    flush = Flush(0, 0, 1, {2: 0}, {T: {2: publication}}, counter=1, subscriptions={T: (1, 0)})
+    wire.receive(0, 1, flush)
+    assert wire.delivered[0] == [(2, b"m")]
+
+    wire.publish(0, T, b"n")
+
+    [copy] = [entry.message for entry in wire.in_flight if is_publication(entry.message)]
+    assert copy.broadcast.stamp == 42
 
 
 def test_stamps_exceed_every_clock_that_was_heard_of() -> None:

@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 
 from vcubeps.protocol.aftermath import Aftermath
 from vcubeps.protocol.broadcasts import Broadcasts
+from vcubeps.protocol.causality import raise_entries
 from vcubeps.protocol.local import LocalNode, StartAgain, merge_newest
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
+    Barrier,
     Fence,
     Flush,
     Incarnations,
@@ -51,8 +53,8 @@ class Crashes:
         self._flushed: dict[int, Incarnations] = {}
         """Node → the crashes that its flushes covered, as far as they are not final."""
         self._waiting_for: set[int] = set()
-        self._last_publications: dict[int, dict[str, int]] = {}
-        """Node → topic → its last publication when it flushed; becomes the cut when the crash is final."""
+        self._last_publications: dict[str, Barrier] = {}
+        """Topic → node → its last publication when it flushed; becomes the cut when the crash is final."""
         self._sequence: dict[int, int] = {}
         """Living node → number of the last flush sent to it."""
         self._expected: dict[int, int] = {}
@@ -94,9 +96,8 @@ class Crashes:
         for victim in crashes:
             self._drop(victim)
         self._aftermath.crashed(crashes)
-        for other in local.living:
-            if other not in self._waiting_for and not self._covers(other, crashes):
-                self._waiting_for.add(other)
+        # Whoever flushed this before would have told this node of it.
+        self._waiting_for = set(local.living)
 
     # -- flushing ------------------------------------------------------------------------------
 
@@ -146,38 +147,35 @@ class Crashes:
     def in_order(self, sender: int, flush: Flush) -> list[Flush]:
         """The flushes of `sender` that can be handled now, in their order; a later one waits."""
         expected = self._expected.get(sender, 1)
-        if flush.sequence != expected:
-            if flush.sequence > expected:
-                self._ahead.setdefault(sender, {})[flush.sequence] = flush
+        if flush.sequence < expected:
             return []
-        ready = [flush]
-        ahead = self._ahead.get(sender, {})
-        while expected + len(ready) in ahead:
-            ready.append(ahead.pop(expected + len(ready)))
+        ready: list[Flush] = []
+        ahead = self._ahead.setdefault(sender, {})
+        ahead[flush.sequence] = flush
+        while expected in ahead:
+            ready.append(ahead.pop(expected))
+            expected += 1
+        self._expected[sender] = expected
         if not ahead:
-            self._ahead.pop(sender, None)
-        self._expected[sender] = expected + len(ready)
+            del self._ahead[sender]
         return ready
 
     def on_flush(self, sender: int, flush: Flush) -> None:
         local = self._local
-        if flush.dead.get(local.me, -1) >= local.incarnation:
-            raise StartAgain(RestartReason.DECLARED_CRASHED, flush.dead[local.me])
-        if not flush.is_answer:
-            last = self._last_publications.setdefault(sender, {})
-            for name, (_, publication) in flush.subscriptions.items():
-                last[name] = max(last.get(name, 0), publication)
-            topics = {topic.name: topic for topic in self._broadcasts.topics()}
-            for name, held in flush.held.items():
-                self._take_held(topics.get(name), held)
+        topics = {topic.name: topic for topic in self._broadcasts.topics()}
+        for name, held in flush.held.items():
+            self._take_held(topics.get(name), held)
         self.learn(flush.dead)
         if not flush.is_answer:
             for topic in self._broadcasts.topics():
                 self._compare_membership(topic, sender, flush)
             if any(self._has_done_with(x, newest) for x, newest in flush.dead.items() if x != local.me):
                 self.answer(sender, flush)
-        self.note_flushed(sender, flush.dead)
-        self.try_final()
+        if not local.is_settled():  # otherwise it is about crashes that are final here already
+            for name, (_, publication) in flush.subscriptions.items():
+                raise_entries(self._last_publications.setdefault(name, {}), {sender: publication})
+            self.note_flushed(sender, flush.dead)
+            self.try_final()
 
     def _take_held(self, topic: Topic | None, held: dict[int, Publication]) -> None:
         local = self._local
@@ -189,8 +187,6 @@ class Crashes:
 
     def _compare_membership(self, topic: Topic, sender: int, flush: Flush) -> None:
         """The sender has left, and the leave may have died with a relay."""
-        if topic.phase is Phase.LEAVING:
-            return
         member = topic.view.members.get(sender)
         if member is None or member.counter > flush.counter:
             return
@@ -200,10 +196,9 @@ class Crashes:
             self._broadcasts.deliver_all(topic)
 
     def note_flushed(self, sender: int, dead: Mapping[int, int]) -> None:
-        if dead:
-            merge_newest(self._flushed.setdefault(sender, {}), dead)
-            if sender in self._waiting_for and self._covers(sender, self._local.fresh):
-                self._waiting_for.discard(sender)
+        merge_newest(self._flushed.setdefault(sender, {}), dead)
+        if self._covers(sender, self._local.fresh):
+            self._waiting_for.discard(sender)
 
     def begin_with(self, newcomer: int) -> None:
         """A new incarnation of `newcomer` has flushed nothing yet."""
@@ -218,7 +213,6 @@ class Crashes:
         """What was kept of an incarnation of `node` that is no more."""
         for kept in (self._ahead, self._expected, self._flushed, self._sequence):
             kept.pop(node, None)
-        self._waiting_for.discard(node)
 
     def start(self) -> None:
         """This node goes up: find out whose flushes it waits for, and tell them what it knows."""
@@ -226,11 +220,13 @@ class Crashes:
         self._waiting_for = {other for other in local.living if not self._covers(other, local.fresh)}
         if local.fresh:
             self.flush()
+        else:
+            self._flushed.clear()
 
     def _covers(self, other: int, crashes: Mapping[int, int]) -> bool:
         """Whether the flushes of `other` cover these crashes."""
         flushed = self._flushed.get(other, {})
-        return all(flushed.get(victim, -1) >= newest for victim, newest in crashes.items() if victim != other)
+        return all(flushed.get(victim, -1) >= newest for victim, newest in crashes.items())
 
     def check(self) -> None:
         """As `LocalNode.check`."""
@@ -243,6 +239,7 @@ class Crashes:
             waiting_for = {other for other in local.living if not self._covers(other, local.fresh)}
             assert self._waiting_for == waiting_for, f"waits for {self._waiting_for} instead of {waiting_for}"
             assert not local.fresh or waiting_for, "a crash is not final although all flushes are there"
+            assert local.fresh or not (self._flushed or self._last_publications), "keeps what was flushed"
 
     # -- finality ------------------------------------------------------------------------------
 
@@ -256,13 +253,9 @@ class Crashes:
         local.settle()
         self._flushed.clear()
         self._aftermath.final(local.final)
-        topics = [topic for topic in self._broadcasts.topics() if topic.phase is not Phase.LEAVING]
-        for topic in topics:
-            for other, last in self._last_publications.items():
-                if topic.name in last:
-                    topic.cut[other] = max(topic.cut.get(other, 0), last[topic.name])
-        self._last_publications.clear()
-        for topic in topics:
+        last_publications, self._last_publications = self._last_publications, {}
+        for topic in self._broadcasts.topics():
+            raise_entries(topic.cut, last_publications.get(topic.name, {}))
             if topic.phase is Phase.MEMBER:
                 topic.purge_dead()
                 self._broadcasts.deliver_all(topic)
