@@ -717,7 +717,7 @@ def joiners_drop_copies_of_former_members(patch: Patch) -> None:
     ),
 )
 def former_members_are_forgotten(patch: Patch) -> None:
-    patch.setattr(View, "hear", lambda self, node, incarnation, counter: None)
+    patch.setattr(View, "hear", lambda self, node, counter: None)
 
 
 @ablation(
@@ -733,11 +733,10 @@ def former_members_are_forgotten(patch: Patch) -> None:
 def the_dead_are_taken_in(patch: Patch) -> None:
     on_subscription = Broadcasts._on_subscription
 
-    def take_in(self: Broadcasts, sender: int, copy: Copy, sub: Subscription, worker: Worker | None) -> None:
-        topic = worker.topic if worker is not None else None
+    def take_in(self: Broadcasts, sender: int, copy: Copy, sub: Subscription, topic: Topic | None) -> None:
         if topic is not None and topic.phase is not Phase.LEAVING:
             topic.admit(sub.source, sub.counter)
-        on_subscription(self, sender, copy, sub, worker)
+        on_subscription(self, sender, copy, sub, topic)
 
     patch.setattr(Broadcasts, "_on_subscription", take_in)
 
@@ -1158,9 +1157,12 @@ def collectors_do_not_ask(patch: Patch) -> None:
 
 @ablation("12: who has told a collector that a crash is final tells it again after a further crash")
 def reports_are_not_repeated(patch: Patch) -> None:
+    crashed = Aftermath.crashed
+
     def told_once(self: Aftermath, victims: Iterable[int]) -> None:
-        for victim in victims:
-            self.drop(victim)
+        told = {other: news for other, news in self._told.items() if other not in victims}
+        crashed(self, victims)
+        self._told = told
 
     patch.setattr(Aftermath, "crashed", told_once)
 
@@ -1204,7 +1206,6 @@ def only_the_incarnation_that_is_named_is_over(patch: Patch) -> None:
     def as_known(self: Aftermath, over: Over) -> None:
         ended = self._local.ended_finally
         known = {x: newest for x, newest in over.dead.items() if newest <= ended(x) or x == self._local.me}
-        self._forget_reports(over.dead)
         on_over(self, replace(over, dead=known))
 
     patch.setattr(Aftermath, "on_over", as_known)

@@ -144,7 +144,6 @@ class Fibs:
                     self._crashes(),
                     digest,
                     self._cards() if self._odds(0.6) else None,
-                    clock,
                     self._odds(0.5),
                     self._odds(0.5),
                 ),

@@ -2,11 +2,6 @@
 
 _FASTER = "an equal list instead of the same one; that they are the same object only makes `_try_up` faster"
 
-_CLOCK = (
-    "stamps are given to publications and leaves of members only, and the acknowledgements of a SUB carry the clocks "
-    "of all who live, which are not below the stamps of the floors that they report: that of a Welcome adds nothing"
-)
-
 EQUIVALENT = {
     ("Boot.greet", "if digest not in self._lists:", "condition:True"): _FASTER,
     (
@@ -25,6 +20,4 @@ EQUIVALENT = {
         "if news:",
         "condition:True",
     ): "to declare nobody dead changes nothing at a node that boots, which has told nobody that a crash is final",
-    ("Boot.on_welcome", "local.clock = max(local.clock, welcome.clock)", "delete"): _CLOCK,
-    ("Boot.on_welcome", "local.clock = max(local.clock, welcome.clock)", "call:max→min"): _CLOCK,
 }

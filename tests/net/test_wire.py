@@ -42,8 +42,8 @@ MESSAGES = [
     Final(1, 0, {2: 0}),
     Over(0, 1, {2: 0}),
     Hello(1, -1, CARD, (1 << 64) - 1, {2: Card(1)}),
-    Welcome(0, 1, CARD, {2: 0}, 5, {2: Card(0), 3: CARD}, 7, True, True),
-    Welcome(0, 1, CARD, {2: 0}, 5, None, 7, True, True),
+    Welcome(0, 1, CARD, {2: 0}, 5, {2: Card(0), 3: CARD}, True, True),
+    Welcome(0, 1, CARD, {2: 0}, 5, None, True, True),
     Taken(0, 1, (1 << 64) - 1),
     Fence(0, -1, 1),
 ]

@@ -97,7 +97,7 @@ def hello_of(
 def welcome_of(node: int, *dealt_with: int, is_up: bool = True) -> Welcome:
     """Of first incarnation `node`, which deals with first incarnations only, to one."""
     living = {other: Card(0) for other in (node, *dealt_with)}
-    return Welcome(0, 0, Card(0), {}, digest=0, living=living, clock=0, is_up=is_up, admit=is_up)
+    return Welcome(0, 0, Card(0), {}, digest=0, living=living, is_up=is_up, admit=is_up)
 
 
 # Coming.
@@ -733,7 +733,7 @@ def test_an_address_that_becomes_known_later_is_told() -> None:
 
     wire.addresses[b"host-1"] = 1
     card = Card(0, 0, b"host-1")
-    wire.receive(9, 1, Welcome(0, 0, card, {}, digest=0, living={1: card}, clock=0, is_up=True, admit=True))
+    wire.receive(9, 1, Welcome(0, 0, card, {}, digest=0, living={1: card}, is_up=True, admit=True))
 
     assert Arrived(1, 0, b"host-1") in wire.outputs[9]
 

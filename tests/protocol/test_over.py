@@ -26,7 +26,7 @@ from crash_stories import (
     publication_of,
     report,
 )
-from vcubeps.protocol.messages import Final, Flush, IsFinal, Over
+from vcubeps.protocol.messages import Ack, Final, Flush, IsFinal, Over, Publication
 from vcubeps.protocol.outputs import Send
 from vcubeps.protocol.peer import Peer
 from vcubeps.protocol.topic import Topic
@@ -788,3 +788,39 @@ def test_if_it_is_forgotten_causal_order_is_broken(monkeypatch: pytest.MonkeyPat
     cuts_of_the_next_incarnation_are_forgotten(monkeypatch)
 
     assert crash_is_over_after_a_later_cut().delivered[2][0] == (5, b"r")
+
+
+@pytest.mark.parametrize("called_over", [0, 1], ids=["the receiver", "another that lives"])
+def test_what_was_published_by_one_that_lives_is_not_forgotten_though_a_liar_calls_it_over(
+    called_over: int,
+) -> None:
+    wire = members_of(range(3))
+    wire.publish(called_over, T, b"m")
+    wire.run()
+
+    wire.receive(0, 2, Over(0, 0, {called_over: 0}))
+    wire.publish(0, T, b"n")
+
+    assert wire.started[0][-1].barrier == {called_over: 2}
+
+
+@pytest.mark.parametrize("source", [0, 2], ids=["its own", "one whose crash is final"])
+def test_a_joiner_does_not_take_in_what_it_is_handed_of_an_incarnation_that_is_settled(source: int) -> None:
+    """0 has come back as incarnation 1. It would keep what comes late, and hand it on in turn."""
+    wire = members_of([1, 2], among=range(3))
+    wire.crash(0)
+    report(wire, 0)
+    wire.recover(0)
+    wire.run()
+    wire.crash(2)
+    report(wire, 2)
+    wire.hold(1, 0, lambda message: isinstance(message, Ack))
+    wire.subscribe(0, T)
+    wire.run()
+    late = Publication(source, T, 9, ((9, b"late"),), {}, digest=0, stamp=1)
+    number = wire.peers[0]._crashes._expected[1]
+
+    wire.receive(0, 1, Flush(0, 1, number, {source: 0}, {T: {source: late}}, 1, {T: (1, 1)}))
+
+    assert wire.peers[0].footprint()["joining_or_leaving"] == 1
+    assert wire.peers[0].footprint()["pending"] == 0

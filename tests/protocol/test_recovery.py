@@ -289,9 +289,7 @@ def test_node_that_came_up_without_one_that_lived_starts_again() -> None:
     peer.suspect(1, 0)
     assert peer.is_up
 
-    welcome = Welcome(
-        1, 1, Card(1), dead={0: 0}, digest=0, living={1: Card(1)}, clock=0, is_up=True, admit=True
-    )
+    welcome = Welcome(1, 1, Card(1), dead={0: 0}, digest=0, living={1: Card(1)}, is_up=True, admit=True)
     outputs = peer.receive(1, welcome)
 
     assert Restarted(2, (), RestartReason.CAME_UP_APART) in outputs
@@ -330,7 +328,7 @@ def welcome_of(node: int, dealt_with: dict[int, int]) -> Welcome:
     """Of one that boots too, to incarnation 1."""
     living = {other: Card(incarnation) for other, incarnation in dealt_with.items()}
     incarnation = dealt_with[node]
-    return Welcome(incarnation, 1, Card(incarnation), {}, 0, living, clock=0, is_up=False, admit=False)
+    return Welcome(incarnation, 1, Card(incarnation), {}, 0, living, is_up=False, admit=False)
 
 
 def test_who_was_reported_while_a_node_booted_is_told_when_it_goes_up() -> None:
@@ -378,9 +376,7 @@ def test_what_one_has_said_before_does_not_count_for_another_that_says_the_same_
     [hello] = peer.greet(1)
     assert isinstance(hello, Send)
     assert isinstance(hello.message, Hello)
-    the_same = Welcome(
-        0, 1, Card(0), {}, hello.message.digest, living=None, clock=0, is_up=False, admit=False
-    )
+    the_same = Welcome(0, 1, Card(0), {}, hello.message.digest, living=None, is_up=False, admit=False)
     peer.receive(2, the_same)
     peer.receive(3, welcome_of(3, {1: 0, 2: 0, 3: 0}))
     peer.receive(1, welcome_of(1, {1: 0, 2: 0, 3: 0}))

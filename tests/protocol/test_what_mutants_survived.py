@@ -198,7 +198,7 @@ def relay_whose_copy_is_acknowledged_while_it_boots(sender: int, **reports: Repo
     peer.start()
     living = {1: Card(0), 2: Card(0)}
     for other, card in living.items():
-        peer.receive(other, Welcome(0, 1, card, {}, 0, living, clock=0, is_up=False, admit=False))
+        peer.receive(other, Welcome(0, 1, card, {}, 0, living, is_up=False, admit=False))
     peer.receive(2, Copy(0, 1, 1, Subscription(2, T, 1), {0: 1, 1: 0}, {}))
     told = {int(node[1:]): report for node, report in reports.items()}
     peer.receive(sender, Ack(0, 1, 1, told, repaired=False, dead={}, clock=0))
@@ -227,9 +227,7 @@ def test_a_node_that_goes_up_on_a_report_and_finds_that_it_was_declared_dead_sta
     peer = Peer(0, range(3), incarnation=1)
     peer.start()
     card = Card(0)
-    peer.receive(
-        1, Welcome(0, 1, card, dead={}, digest=0, living={1: card}, clock=0, is_up=False, admit=False)
-    )
+    peer.receive(1, Welcome(0, 1, card, dead={}, digest=0, living={1: card}, is_up=False, admit=False))
     peer.receive(1, Copy(0, 1, 1, Subscription(1, T, 1), {0: 1}, fresh={0: 1}))
     assert not peer.is_up
     assert peer.incarnation == 1

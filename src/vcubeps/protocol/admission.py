@@ -172,7 +172,5 @@ class Admission:
         dead.update(local.dead)
         local.send(
             destination,
-            Welcome(
-                local.incarnation, target, local.card, dead, digest, living, local.clock, local.up, admit
-            ),
+            Welcome(local.incarnation, target, local.card, dead, digest, living, local.up, admit),
         )

@@ -33,7 +33,7 @@ class Aftermath:
         """Living node → crashes, not known to be over, that are final there, by its own word or because it came later.
         Kept by whoever is told, collector or not: nobody says it twice unless asked, or somebody else crashes."""
         self._inquired: dict[int, Incarnations] = {}
-        """At the collector: living node → crashes that it has been asked about."""
+        """Living node → crashes, not known to be over, that this one, as the collector, has asked it about."""
         self._asked_by: dict[int, Incarnations] = {}
         """Living node → crashes that it has asked this one about, until that is answered."""
         self._told: dict[int, Incarnations] = {}
@@ -50,22 +50,15 @@ class Aftermath:
     # -- what happens elsewhere ----------------------------------------------------------------
 
     def crashed(self, victims: Iterable[int]) -> None:
-        for victim in victims:
-            self.drop(victim)
         self._told.clear()
-
-    def drop(self, node: int) -> None:
-        """What was kept of an incarnation of `node` that is no more."""
-        for kept in (self._asked_by, self._final_at, self._inquired, self._told):
-            kept.pop(node, None)
+        for kept in (self._asked_by, self._final_at, self._inquired):
+            for victim in victims:
+                kept.pop(victim, None)
 
     def begin_with(self, newcomer: int) -> None:
-        """A new incarnation of `newcomer` needs nothing of what is final by now."""
-        self.drop(newcomer)
-        candidates = self._candidates()
-        if candidates:
-            self._final_at[newcomer] = candidates
-            self.is_due = True
+        """A new incarnation of `newcomer` needs nothing of what is final by now. It may be the next collector."""
+        self._final_at[newcomer] = self._candidates()
+        self.is_due = True
 
     def final(self, crashes: Incarnations) -> None:
         """These are final here."""
@@ -77,18 +70,15 @@ class Aftermath:
     def try_report(self) -> None:
         """Say which crashes are final here, once nothing of the dead is held back any more."""
         local = self._local
-        if not local.up or not local.is_settled():
+        if not local.is_settled():
+            # Whoever is told now may still hear from a collector that has died, and forget what it was told.
             return
-        subject = dict(self.not_over)
-        for dead in self._asked_by.values():
-            merge_newest(subject, dead)
-        if any(topic.holds_back_of(subject) for topic in self._broadcasts.topics()):
+        if any(topic.holds_back_of(self.not_over) for topic in self._broadcasts.topics()):
             return
         self.is_due = False
         asked_by, self._asked_by = self._asked_by, {}
         collector = min(local.living, default=local.me)
         if collector < local.me:
-            self._inquired.clear()
             merge_newest(asked_by.setdefault(collector, {}), self.not_over)
         for asker, dead in asked_by.items():
             self._report(asker, dead)
@@ -132,8 +122,6 @@ class Aftermath:
         for other, incarnation in local.living.items():
             final = self._final_at.get(other, {})
             missing = {x: newest for x, newest in over.items() if final.get(x, -1) < newest}
-            if not missing:
-                continue
             inquired = self._inquired.setdefault(other, {})
             if any(inquired.get(x, -1) < newest for x, newest in missing.items()):
                 merge_newest(inquired, missing)
@@ -145,8 +133,7 @@ class Aftermath:
             self._forget(over)
 
     def on_over(self, over: Over) -> None:
-        # What is said of it is void in any case; what is kept of it, only if this node has done with it too.
-        self._forget_reports(over.dead)
+        # If this node has learned of a further crash of one of them since, that will be over too.
         self._forget({x: newest for x, newest in over.dead.items() if self._has_done_with(x, newest)})
 
     def _has_done_with(self, node: int, incarnation: int) -> bool:
@@ -158,19 +145,11 @@ class Aftermath:
         return is_settled or incarnation <= local.ended_finally(node)
 
     def _forget(self, over: Incarnations) -> None:
-        self._forget_reports(over)
-        for victim, newest in over.items():
-            if self.not_over.get(victim, newest + 1) <= newest:
-                del self.not_over[victim]
+        """These crashes, and what nodes have said, asked or been told of them."""
+        reports = (self._final_at, self._inquired, self._told)
+        for kept in (self.not_over, *(kept for each in reports for kept in each.values())):
+            for victim, newest in over.items():
+                if victim in kept and kept[victim] <= newest:
+                    del kept[victim]
         self._broadcasts.forget(over)
         self._local.forget(over)
-
-    def _forget_reports(self, over: Incarnations) -> None:
-        """What nodes have said, asked or been told of these crashes."""
-        for each in (self._final_at, self._inquired, self._told):
-            for other, kept in list(each.items()):
-                for victim, newest in over.items():
-                    if kept.get(victim, newest + 1) <= newest:
-                        del kept[victim]
-                if not kept:
-                    del each[other]

@@ -220,8 +220,6 @@ class Boot:
         self._ask_those_met()
 
     def on_welcome(self, sender: int, welcome: Welcome) -> None:
-        local, origin = self._local, welcome.origin
-        local.clock = max(local.clock, welcome.clock)
         if welcome.is_up:
             self._founds = False
             # Whom a node that is up does not deal with comes as a newcomer when it comes.
@@ -230,7 +228,7 @@ class Boot:
             self._booting_too.add(sender)
         self._meet(sender, welcome.card)
         self._met.clear()  # it has answered
-        self._welcomed[sender] = origin
+        self._welcomed[sender] = welcome.origin
         self._silent.discard(sender)
         self._crashes.note_flushed(sender, welcome.dead)
         self._declare_dead(welcome.dead)

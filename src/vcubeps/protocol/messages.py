@@ -193,7 +193,6 @@ class Welcome(Message, frozen=True, array_like=True, gc=False, tag="WELCOME"):
     """Of the nodes that the sender believes alive, itself included and the receiver not."""
     living: dict[int, Card] | None
     """Those nodes; left out if the receiver asked with the same digest."""
-    clock: int
     is_up: bool
     """Whether the sender has been let in itself."""
     admit: bool
