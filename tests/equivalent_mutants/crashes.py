@@ -12,4 +12,10 @@ EQUIVALENT = {
         "condition:True",
     ): "what is final is made final once more, which changes nothing but the cuts: a publication that the sender has "
     "made since is waited for too, and comes anyway. The other way is only faster",
+    (
+        "Crashes.try_final",
+        "if local.is_settled() or self._waiting_for:",
+        "operand:1→False",
+    ): "called where nothing is fresh only by a node that goes up: what is final is made final once more, which "
+    "changes nothing",
 }

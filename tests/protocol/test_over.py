@@ -804,10 +804,16 @@ def test_what_was_published_by_one_that_lives_is_not_forgotten_though_a_liar_cal
     assert wire.started[0][-1].barrier == {called_over: 2}
 
 
-@pytest.mark.parametrize("source", [0, 2], ids=["its own", "one whose crash is final"])
+@pytest.mark.parametrize(
+    "source", [0, 2, 3], ids=["its own", "one whose crash is final", "one before the last"]
+)
 def test_a_joiner_does_not_take_in_what_it_is_handed_of_an_incarnation_that_is_settled(source: int) -> None:
     """0 has come back as incarnation 1. It would keep what comes late, and hand it on in turn."""
-    wire = members_of([1, 2], among=range(3))
+    wire = members_of([1, 2], among=range(4))
+    wire.crash(3)
+    report(wire, 3)
+    wire.recover(3)
+    wire.run()
     wire.crash(0)
     report(wire, 0)
     wire.recover(0)
@@ -817,6 +823,9 @@ def test_a_joiner_does_not_take_in_what_it_is_handed_of_an_incarnation_that_is_s
     wire.hold(1, 0, lambda message: isinstance(message, Ack))
     wire.subscribe(0, T)
     wire.run()
+    wire.crash(3)
+    wire.suspect(0, 3, 1)
+    assert wire.peers[0].footprint()["crashes_not_final"] == 1
     late = Publication(source, T, 9, ((9, b"late"),), {}, digest=0, stamp=1)
     number = wire.peers[0]._crashes._expected[1]
 

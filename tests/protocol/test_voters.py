@@ -143,6 +143,7 @@ def test_a_node_that_boots_does_not_go_up_without_a_quorum() -> None:
 
     assert not any(isinstance(output, Up) for output in outputs)
     assert not lonely.is_up
+    assert lonely.incarnation == 1  # nor does it start again for want of one: it waits
 
 
 def test_an_isolated_node_refuses_and_starts_nothing_until_it_is_back_in_contact() -> None:

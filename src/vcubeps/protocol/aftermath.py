@@ -133,8 +133,7 @@ class Aftermath:
             self._forget(over)
 
     def on_over(self, over: Over) -> None:
-        # If this node has learned of a further crash of one of them since, that will be over too.
-        self._forget({x: newest for x, newest in over.dead.items() if self._has_done_with(x, newest)})
+        self._forget(over.dead)
 
     def _has_done_with(self, node: int, incarnation: int) -> bool:
         """Whether no incarnation of `node` up to this one lives here, and all their crashes known here are final."""
@@ -145,11 +144,13 @@ class Aftermath:
         return is_settled or incarnation <= local.ended_finally(node)
 
     def _forget(self, over: Incarnations) -> None:
-        """These crashes, and what nodes have said, asked or been told of them."""
+        """These crashes, and what nodes have said, asked or been told of them. Only a liar calls over what lives; of a
+        node that has crashed again since, which is not final here yet, the last crash will be over too."""
         reports = (self._final_at, self._inquired, self._told)
         for kept in (self.not_over, *(kept for each in reports for kept in each.values())):
             for victim, newest in over.items():
                 if victim in kept and kept[victim] <= newest:
                     del kept[victim]
-        self._broadcasts.forget(over)
-        self._local.forget(over)
+        done_with = {x: newest for x, newest in over.items() if self._has_done_with(x, newest)}
+        self._broadcasts.forget(done_with)
+        self._local.forget(done_with)

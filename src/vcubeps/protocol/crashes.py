@@ -220,6 +220,8 @@ class Crashes:
         self._waiting_for = {other for other in local.living if not self._covers(other, local.fresh)}
         if local.fresh:
             self.flush()
+        else:
+            self._flushed.clear()
 
     def _covers(self, other: int, crashes: Mapping[int, int]) -> bool:
         """Whether the flushes of `other` cover these crashes."""
@@ -242,9 +244,8 @@ class Crashes:
     # -- finality ------------------------------------------------------------------------------
 
     def try_final(self) -> None:
-        """If all flushes are there, the crashes are final. It does no harm where they are already."""
         local = self._local
-        if self._waiting_for:
+        if local.is_settled() or self._waiting_for:
             return
         if not local.has_quorum():
             # Suspicions add up: those of two majorities that overlap may leave less than a quorum.

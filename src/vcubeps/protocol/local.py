@@ -129,7 +129,7 @@ class LocalNode:
     def ended_finally(self, node: int) -> int:
         """As `ended`, but only those whose crash is final here."""
         if node in self.fresh:
-            return max(self.final.get(node, -1), self.known[node] - 1)
+            return self.final.get(node, self.known[node] - 1)
         return self.ended(node)
 
     def is_of_the_dead(self, source: int, counter: int) -> bool:
@@ -202,14 +202,14 @@ class LocalNode:
         self._renew_fresh()
 
     def forget(self, crashes: Mapping[int, int]) -> None:
-        """All incarnations up to these are over; nodes whose newest known one is among them are absent from now on.
-        Only a liar says so of a node that lives here, or whose crash is not final here: nothing comes of that."""
+        """All incarnations up to these, none of which lives or is dead and not final here, are over; nodes whose newest
+        known one is among them are absent from now on."""
         self.changes += 1
         for node, incarnation in crashes.items():
-            if self.final.get(node, -1) == self.dead.get(node) and self.dead[node] <= incarnation:
+            if node in self.dead and self.dead[node] <= incarnation:
                 del self.known[node], self.dead[node], self.final[node]
                 self.cards.pop(node, None)
-            if node not in self.known and incarnation > self.ended(node):
+            if incarnation > self.ended(node):
                 self.bury(node, incarnation)
 
     def bury(self, node: int, incarnation: int) -> None:
