@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from vcubeps.net.wire import Wire
+from vcubeps.node.wire import Wire
 from vcubeps.protocol import Peer
 from vcubeps.protocol.messages import Ack, Report
 

@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from vcubeps.net.message import Message
     from vcubeps.net.node import Node
     from vcubeps.net.node import open_node as open
-    from vcubeps.net.settings import ClusterSettings, Limits, NodeSettings, Timing
     from vcubeps.net.subscription import Receipt, Subscription
+    from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings, Timing
     from vcubeps.protocol.errors import UsageError
 
 _HOMES = {
-    "ClusterSettings": "vcubeps.net.settings",
+    "ClusterSettings": "vcubeps.node.settings",
     "ConfigError": "vcubeps.net.config",
     "Disconnected": "vcubeps.net.events",
     "Event": "vcubeps.net.events",
     "Gap": "vcubeps.net.events",
     "Joined": "vcubeps.net.events",
     "Left": "vcubeps.net.events",
-    "Limits": "vcubeps.net.settings",
+    "Limits": "vcubeps.node.settings",
     "ListenError": "vcubeps.net.mesh",
     "LocalCluster": "vcubeps.net.cluster",
     "Message": "vcubeps.net.message",
@@ -50,12 +50,12 @@ _HOMES = {
     "NodeClosed": "vcubeps.net.errors",
     "NodeError": "vcubeps.net.errors",
     "NodeRefused": "vcubeps.net.errors",
-    "NodeSettings": "vcubeps.net.settings",
+    "NodeSettings": "vcubeps.node.settings",
     "Receipt": "vcubeps.net.subscription",
     "SlowSubscriber": "vcubeps.net.errors",
     "Subscription": "vcubeps.net.subscription",
     "SubscriptionClosed": "vcubeps.net.errors",
-    "Timing": "vcubeps.net.settings",
+    "Timing": "vcubeps.node.settings",
     "Unacknowledged": "vcubeps.net.errors",
     "UsageError": "vcubeps.protocol.errors",
     "WorkerFailed": "vcubeps.net.cluster",

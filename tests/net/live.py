@@ -20,8 +20,8 @@ from net.proxy import Proxies
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.message import Message
 from vcubeps.net.node import Node, start_node
-from vcubeps.net.settings import STAMP_BYTES, ClusterSettings, Limits, NodeSettings, Timing
 from vcubeps.net.subscription import Receipt, Subscription
+from vcubeps.node.settings import STAMP_BYTES, ClusterSettings, Limits, NodeSettings, Timing
 from vcubeps.protocol import outputs
 
 _Result = TypeVar("_Result")

@@ -17,7 +17,7 @@ import pytest
 import vcubeps
 from net.live import FAST, Live, remains, run, until
 from vcubeps.net.events import Gap, Joined, Left
-from vcubeps.net.settings import Limits
+from vcubeps.node.settings import Limits
 
 # -- subscribe and publish ------------------------------------------------------------------------
 

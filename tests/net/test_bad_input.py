@@ -14,13 +14,13 @@ import pytest
 
 import vcubeps
 from net.live import FAST, Live, Member, run, until
-from vcubeps.net.frames import PROTOCOL_VERSION, FrameReader, Kind, frame, pack_header
-from vcubeps.net.handshake import Identity, Refusal, read_refusal
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.mesh import ListenError
 from vcubeps.net.node import start_node
-from vcubeps.net.settings import ClusterSettings, Limits, NodeSettings
-from vcubeps.net.wire import Wire
+from vcubeps.node.frames import PROTOCOL_VERSION, FrameReader, Kind, frame, pack_header
+from vcubeps.node.greeting import Identity, Refusal, read_refusal
+from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings
+from vcubeps.node.wire import Wire
 from vcubeps.protocol.messages import Ack, Card, Copy, Hello, Publication
 
 QUICK = msgspec.structs.replace(FAST, connect_timeout_s=0.2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from vcubeps.net import config_page
 from vcubeps.net.config import ConfigError, dump, load, parse, state_directory, trace_directory
 from vcubeps.net.config_keys import HOMES, INTEGER_MAX, keys_of
-from vcubeps.net.settings import ClusterSettings, Limits, NodeSettings, Timing
+from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings, Timing
 from vcubeps.protocol.limits import MAX_BATCH_BYTES
 
 TOP = 'cluster = "demo"\n'

@@ -11,7 +11,7 @@ import pytest
 import vcubeps
 from net.live import FAST, Live, Member, remains, run, until
 from vcubeps.net.events import Disconnected
-from vcubeps.net.settings import Limits
+from vcubeps.node.settings import Limits
 
 SMALL = Limits(queue_messages_max=20, unacknowledged_max=10, batch_items_max=5)
 

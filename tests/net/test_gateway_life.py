@@ -16,7 +16,7 @@ from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.mesh import ListenError
 from vcubeps.net.node import Node, start_node
 from vcubeps.net.runtime import Runtime
-from vcubeps.net.settings import ClusterSettings, NodeSettings
+from vcubeps.node.settings import ClusterSettings, NodeSettings
 
 
 def free_address() -> str:

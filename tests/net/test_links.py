@@ -13,7 +13,7 @@ import pytest
 
 from net.live import FAST, Live, Member, on_uvloop, remains, run, until
 from vcubeps.net.events import Gap
-from vcubeps.net.settings import Limits
+from vcubeps.node.settings import Limits
 
 LOOPS = pytest.mark.parametrize("loop", [None, on_uvloop], ids=["asyncio", "uvloop"])
 

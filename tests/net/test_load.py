@@ -9,7 +9,7 @@ import random
 import pytest
 
 from net.live import Live, Member, run, until
-from vcubeps.net.settings import Limits
+from vcubeps.node.settings import Limits
 
 ROUNDS = 120
 SEEDS = [int(os.environ["VCUBEPS_CHURN_SEED"])] if "VCUBEPS_CHURN_SEED" in os.environ else range(4)

@@ -19,7 +19,7 @@ from net.jobs import count_in
 from net.live import FAST, run, until
 from net.live_audit import Audit, Ended, Event
 from vcubeps.cli.bench_load import load
-from vcubeps.net.settings import Limits
+from vcubeps.node.settings import Limits
 
 SMALL = Limits(unacknowledged_max=20)
 TOPICS = {"slow": (0, 2), "other": (1, 0)}

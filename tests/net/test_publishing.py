@@ -7,8 +7,8 @@ import pytest
 from net.live import Live, run
 from vcubeps.net import topics
 from vcubeps.net.measures import TopicMeasures
-from vcubeps.net.settings import Limits
 from vcubeps.net.topics import ALONE_NS, LocalTopic
+from vcubeps.node.settings import Limits
 
 
 def test_only_a_publication_that_comes_alone_after_one_that_did_is_not_gathered() -> None:

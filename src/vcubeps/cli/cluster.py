@@ -16,7 +16,7 @@ from vcubeps.cli.text_table import print_table
 if TYPE_CHECKING:
     from vcubeps.cli.processes import StartedProcess
     from vcubeps.net.gateway.status import Status
-    from vcubeps.net.settings import ClusterSettings
+    from vcubeps.node.settings import ClusterSettings
 
 _DOWN_S = 3.0
 """How long the nodes may take to end before they are killed; longer if their cluster file says so."""

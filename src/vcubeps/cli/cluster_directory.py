@@ -26,7 +26,7 @@ from vcubeps.cli.common import CommandError, Parser
 from vcubeps.cli.processes import StartedProcess
 
 if TYPE_CHECKING:
-    from vcubeps.net.settings import ClusterSettings
+    from vcubeps.node.settings import ClusterSettings
 
 DEFAULT = "vcubeps-cluster"
 STATE, TRACE, LOGS = "state", "trace", "logs"

@@ -24,7 +24,7 @@ from vcubeps.cli.gateways import status_at, url_of
 from vcubeps.cli.processes import StartedProcess, birth_of
 
 if TYPE_CHECKING:
-    from vcubeps.net.settings import ClusterSettings
+    from vcubeps.node.settings import ClusterSettings
 
 NODES_MAX = 256
 NODES_DEFAULT = 8
@@ -99,7 +99,7 @@ def _make(directory: ClusterDirectory) -> None:
 
 def _new_settings(args: argparse.Namespace, directory: ClusterDirectory) -> ClusterSettings:
     from vcubeps.net import config  # noqa: PLC0415 - for the commands that need it
-    from vcubeps.net.settings import ClusterSettings, NodeSettings, Timing  # noqa: PLC0415
+    from vcubeps.node.settings import ClusterSettings, NodeSettings, Timing  # noqa: PLC0415
 
     count: int = args.nodes or NODES_DEFAULT
     base = _free_base_port(directory, count) if args.base_port is None else args.base_port
@@ -164,7 +164,7 @@ def _old_settings(args: argparse.Namespace, directory: ClusterDirectory) -> Clus
 
 
 def _check_ports(settings: ClusterSettings, fix: str) -> None:
-    from vcubeps.net.settings import host_and_port  # noqa: PLC0415 - for the commands that need it
+    from vcubeps.node.settings import host_and_port  # noqa: PLC0415 - for the commands that need it
 
     for node in settings.nodes:
         for address in (node.listen or node.address, node.gateway):

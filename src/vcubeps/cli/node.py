@@ -16,7 +16,7 @@ from vcubeps.protocol.limits import MAX_INCARNATION
 
 if TYPE_CHECKING:
     from vcubeps.net.node import Node
-    from vcubeps.net.settings import ClusterSettings
+    from vcubeps.node.settings import ClusterSettings
 
 LEVELS = ("debug", "info", "warning", "error")
 

@@ -15,7 +15,7 @@ from vcubeps.cli import interrupts
 from vcubeps.cli.common import CommandError, Subparsers
 from vcubeps.cli.gateways import CHOICE, add_gateway_options, chosen_gateway, explain_waiting
 from vcubeps.cli.streams import input_lines
-from vcubeps.net.settings import PAYLOAD_BYTES_MAX
+from vcubeps.node.settings import PAYLOAD_BYTES_MAX
 
 if TYPE_CHECKING:
     from vcubeps.net.gateway.client import PublishStream

@@ -18,7 +18,7 @@ from vcubeps.net.cluster_worker import Failed, Share, work
 from vcubeps.net.errors import NodeError
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.node import Node, start_node
-from vcubeps.net.settings import ClusterSettings, Limits, NodeSettings, Timing
+from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings, Timing
 from vcubeps.protocol.errors import UsageError
 
 _Result = TypeVar("_Result")

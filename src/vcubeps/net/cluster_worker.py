@@ -15,7 +15,7 @@ from typing import Any
 from vcubeps.net import loops
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.node import Node, start_node
-from vcubeps.net.settings import ClusterSettings
+from vcubeps.node.settings import ClusterSettings
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import msgspec
 
 from vcubeps.net.config_keys import HOMES, INTEGER_MAX, Key, Section, ip_of, is_any, keys_of
-from vcubeps.net.settings import ClusterSettings, NodeSettings, host_and_port
+from vcubeps.node.settings import ClusterSettings, NodeSettings, host_and_port
 
 _PROBLEMS_SHOWN_MAX = 20
 

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import inspect
 
-from vcubeps.net.settings import ClusterSettings, Limits, NodeSettings, Timing, host_and_port
+from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings, Timing, host_and_port
 
 INTEGER_MAX = (1 << 63) - 1
 """TOML promises no more, and much longer ones could not even be printed."""

@@ -7,10 +7,10 @@ import logging
 import socket
 from typing import TYPE_CHECKING, cast
 
-from vcubeps.net.delivery import DeliveryError
-from vcubeps.net.frames import MESSAGE, PART, RECEIVED, FrameError, FrameReader, Kind, frame
-from vcubeps.net.handshake import Cause, Refusal, Refused, read_refusal
-from vcubeps.net.wire import WireError
+from vcubeps.node.frames import MESSAGE, PART, RECEIVED, FrameError, FrameReader, Kind, frame
+from vcubeps.node.greeting import Cause, Refusal, Refused, read_refusal
+from vcubeps.node.retransmission import NumberingError
+from vcubeps.node.wire import WireError
 from vcubeps.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse(refused.refusal)
         except ProtocolViolation as violation:
             self._blame(Refusal(Cause.VIOLATION, f"it sent {violation.complaint}"))
-        except (FrameError, WireError, DeliveryError) as error:
+        except (FrameError, WireError, NumberingError) as error:
             self._blame(Refusal(Cause.MALFORMED, f"it sent {error}"))
         except Exception as error:
             self._mesh.receiver.on_fault(error)

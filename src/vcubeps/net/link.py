@@ -8,10 +8,10 @@ import random
 from typing import TYPE_CHECKING
 
 from vcubeps.net.connection import Connection
-from vcubeps.net.delivery import TELL_BYTES, Inbox, Outbox
-from vcubeps.net.frames import RECEIVED, frame
-from vcubeps.net.handshake import Cause, Greeting, Refusal, Refused
-from vcubeps.net.settings import host_and_port
+from vcubeps.node.frames import RECEIVED, frame
+from vcubeps.node.greeting import Cause, Greeting, Refusal, Refused
+from vcubeps.node.retransmission import TELL_BYTES, Inbox, Outbox
+from vcubeps.node.settings import host_and_port
 
 if TYPE_CHECKING:
     from vcubeps.net.mesh import Mesh

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from vcubeps.net.connection import Connection
-from vcubeps.net.delivery import Outbox
-from vcubeps.net.handshake import Identity, Refusal
 from vcubeps.net.link import Link
-from vcubeps.net.settings import Limits, Timing, host_and_port
+from vcubeps.node.greeting import Identity, Refusal
+from vcubeps.node.retransmission import Outbox
+from vcubeps.node.settings import Limits, Timing, host_and_port
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from vcubeps.net.settings import STAMP_BYTES
+from vcubeps.node.settings import STAMP_BYTES
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.messages import Barrier
 from vcubeps.protocol.outputs import Deliver

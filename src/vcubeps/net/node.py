@@ -13,8 +13,8 @@ from vcubeps.net import config
 from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
 from vcubeps.net.message import codec_named
 from vcubeps.net.runtime import Runtime
-from vcubeps.net.settings import ClusterSettings
 from vcubeps.net.subscription import OnMessage, Slow, Subscription
+from vcubeps.node.settings import ClusterSettings
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import check_topic
 

@@ -17,17 +17,17 @@ from vcubeps.net.config import ConfigError
 from vcubeps.net.errors import NodeClosed, NodeError, NodeRefused
 from vcubeps.net.events import Event, Joined, Left
 from vcubeps.net.flow import FlowControl
-from vcubeps.net.handshake import Refusal
 from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
 from vcubeps.net.measures import DELIVERED_MAX, OWN, Measures
 from vcubeps.net.memberships import Memberships
 from vcubeps.net.mesh import Mesh
 from vcubeps.net.message import stamp_ns, stamped
-from vcubeps.net.settings import ClusterSettings
 from vcubeps.net.subscription import Receipt, Subscription
 from vcubeps.net.topics import LocalTopic, Stage
 from vcubeps.net.tracer import NOBODY_ASKED_NS, Tracer
-from vcubeps.net.wire import Wire
+from vcubeps.node.greeting import Refusal
+from vcubeps.node.settings import ClusterSettings
+from vcubeps.node.wire import Wire
 from vcubeps.protocol import Peer, ProtocolViolation
 from vcubeps.protocol.messages import Ack, Copy, Publication
 from vcubeps.protocol.outputs import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vcubeps.net.errors import Unacknowledged
 from vcubeps.net.measures import TopicMeasures
-from vcubeps.net.settings import Limits
+from vcubeps.node.settings import Limits
 from vcubeps.protocol.outputs import Deliver, Received
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from vcubeps.net import handshake
 from vcubeps.net.gateway import refusals
 from vcubeps.net.gateway.status import links_of, topics_of
 from vcubeps.net.measures import Histogram
+from vcubeps.node import greeting
 from vcubeps.provenance import package_version
 
 if TYPE_CHECKING:
@@ -152,11 +152,11 @@ class _NodeCollector(Collector):
     def _troubles(self) -> Iterator[Metric]:
         mesh, measures = self._shared.runtime.mesh, self._shared.runtime.measures
         yield _counter("vcubeps_resent", "Messages sent again after a connection was lost.", mesh.resent)
-        yield _by_cause("vcubeps_refused", "Connections that this node ended.", handshake.Cause, mesh.refused)
+        yield _by_cause("vcubeps_refused", "Connections that this node ended.", greeting.Cause, mesh.refused)
         yield _by_cause(
             "vcubeps_refused_by_others",
             "Connections that other nodes ended.",
-            handshake.Cause,
+            greeting.Cause,
             mesh.refused_by_others,
         )
         yield _counter("vcubeps_violations", "Messages that no correct node would send.", measures.violations)

@@ -15,7 +15,7 @@ from vcubeps.net.gateway.shared import Shared
 from vcubeps.net.gateway.websocket import CLOSE_WITHIN_S
 from vcubeps.net.mesh import ListenError
 from vcubeps.net.node import Node
-from vcubeps.net.settings import host_and_port
+from vcubeps.node.settings import host_and_port
 
 OPERATORS_MAX = 64
 """Connections above `CLIENTS_MAX` that are let in to be told so, or to ask how the node is doing."""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcubeps.net.frames import HEADER_BYTES, PROTOCOL_VERSION
-from vcubeps.net.handshake import Cause, Greeting, Identity, Refusal, Refused, read_refusal
+from vcubeps.node.frames import HEADER_BYTES, PROTOCOL_VERSION
+from vcubeps.node.greeting import Cause, Greeting, Identity, Refusal, Refused, read_refusal
 
 IDENTITY = Identity("town", 0, frozenset({1, 2}), 77, 5)
 

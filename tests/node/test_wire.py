@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from net.live import Live, run
-from vcubeps.net.wire import Wire, WireError
+from vcubeps.node.wire import Wire, WireError
 from vcubeps.protocol.messages import (
     Ack,
     Ask,

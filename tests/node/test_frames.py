@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcubeps.net.frames import HEADER_BYTES, FrameError, FrameReader, Kind, frame, pack_header
+from vcubeps.node.frames import HEADER_BYTES, FrameError, FrameReader, Kind, frame, pack_header
 
 BYTES_MAX = 300_000
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from vcubeps.net.frames import HEADER_BYTES, KIND_AT, MESSAGE, PART, pack_header
+from vcubeps.node.frames import HEADER_BYTES, KIND_AT, MESSAGE, PART, pack_header
 
 MESSAGE_BYTES_MAX = 1 << 30
 """Of a message that comes in parts."""
@@ -23,7 +23,7 @@ _MESSAGE_BYTES = 2 << 10
 """What a message weighs in that besides its body."""
 
 
-class DeliveryError(ValueError):
+class NumberingError(ValueError):
     """The other side broke the rules of numbering."""
 
 
@@ -97,7 +97,7 @@ class Outbox:
     def acknowledged(self, number: int) -> None:
         """The other node has received everything up to `number`."""
         if number > self.last:
-            raise DeliveryError(
+            raise NumberingError(
                 f"an acknowledgement of message {number}, but the last one sent was {self.last}"
             )
         kept = self._kept
@@ -110,7 +110,7 @@ class Outbox:
     def resume(self, received: int) -> None:
         """A new connection to the same instance, which has received everything up to `received`."""
         if received < self.first - 1:
-            raise DeliveryError(
+            raise NumberingError(
                 f"a greeting that has received {received} messages, but {self.first - 1} were acknowledged before"
             )
         self.acknowledged(received)
@@ -160,7 +160,7 @@ class Inbox:
         if number <= self.last:
             self.duplicates += 1
             return False
-        raise DeliveryError(f"message {number} where {self.last + 1} should follow")
+        raise NumberingError(f"message {number} where {self.last + 1} should follow")
 
     def tell(self) -> int:
         """What the other side is told now."""
@@ -171,7 +171,7 @@ class Inbox:
     def add_part(self, body: bytes) -> None:
         self._parts_size += len(body)
         if self._parts_size > MESSAGE_BYTES_MAX:
-            raise DeliveryError(
+            raise NumberingError(
                 f"a message of {self._parts_size} bytes or more, the limit is {MESSAGE_BYTES_MAX}"
             )
         self.parts.append(body)

@@ -9,7 +9,7 @@ import enum
 
 import msgspec
 
-from vcubeps.net.frames import PROTOCOL_VERSION, Kind, frame
+from vcubeps.node.frames import PROTOCOL_VERSION, Kind, frame
 from vcubeps.protocol.limits import MAX_INCARNATION
 
 _MAGIC = "vcubeps"

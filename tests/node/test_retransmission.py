@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from vcubeps.net import delivery
-from vcubeps.net.delivery import TELL_BYTES, DeliveryError, Inbox, Outbox
-from vcubeps.net.frames import HEADER_BYTES, KIND_AT, MESSAGE, PART, FrameReader
+from vcubeps.node import retransmission
+from vcubeps.node.frames import HEADER_BYTES, KIND_AT, MESSAGE, PART, FrameReader
+from vcubeps.node.retransmission import TELL_BYTES, Inbox, NumberingError, Outbox
 
 BYTES_MAX = 8
 
@@ -164,21 +164,21 @@ def filled(count: int) -> Outbox:
 
 
 def test_an_acknowledgement_of_what_was_never_sent_is_refused() -> None:
-    with pytest.raises(DeliveryError, match="an acknowledgement of message 4, but the last one sent was 3"):
+    with pytest.raises(NumberingError, match="an acknowledgement of message 4, but the last one sent was 3"):
         filled(3).acknowledged(4)
 
 
 def test_a_greeting_that_takes_an_acknowledgement_back_is_refused() -> None:
     outbox = filled(3)
     outbox.acknowledged(2)
-    with pytest.raises(DeliveryError, match="has received 1 messages, but 2 were acknowledged before"):
+    with pytest.raises(NumberingError, match="has received 1 messages, but 2 were acknowledged before"):
         outbox.resume(1)
 
 
 def test_a_number_left_out_is_refused() -> None:
     inbox = Inbox()
     assert inbox.is_new(1, 10)
-    with pytest.raises(DeliveryError, match="message 3 where 2 should follow"):
+    with pytest.raises(NumberingError, match="message 3 where 2 should follow"):
         inbox.is_new(3, 10)
 
 
@@ -207,10 +207,10 @@ def test_what_is_sent_again_is_counted() -> None:
 
 
 def test_a_message_in_parts_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MESSAGE_BYTES_MAX", 10)
+    monkeypatch.setattr(retransmission, "MESSAGE_BYTES_MAX", 10)
     inbox = Inbox()
     inbox.add_part(b"12345678")
-    with pytest.raises(DeliveryError, match="a message of 16 bytes or more, the limit is 10"):
+    with pytest.raises(NumberingError, match="a message of 16 bytes or more, the limit is 10"):
         inbox.add_part(b"12345678")
 
 
