@@ -50,7 +50,7 @@ class Links:
         """How often the network has been cut or healed."""
         self.waiting: list[Waiting] = []
         self.goodbyes: dict[tuple[int, int], int] = {}
-        """(node, other) → incarnation as which `other` said goodbye to `node`, which has not heard of it since."""
+        """(node, other) → incarnation as which `other` said goodbye to `node`, to which it has not spoken since."""
 
     def arrival(self, time: int, source: int, destination: int) -> tuple[int, int]:
         """When a message that leaves at `time` arrives, and 8 random bits that go with it."""
@@ -90,6 +90,8 @@ class Links:
             self.goodbyes[other, node] = incarnation
         return told
 
-    def is_dropped(self, source: int, destination: int, message: AnyMessage) -> bool:
-        """Whether `message` is meant for an incarnation that has said goodbye, or for any."""
-        return message.target <= self.goodbyes.get((source, destination), ANY_INCARNATION - 1)
+    def is_dropped(self, source: int, destination: int, message: AnyMessage, known: int) -> bool:
+        """Whether `message` is meant for an incarnation that has said goodbye, or for any, and `source` knows of none
+        after it; `known` is the newest that it knows."""
+        gone = self.goodbyes.get((source, destination), ANY_INCARNATION - 1)
+        return message.target <= gone and known <= gone

@@ -182,7 +182,9 @@ class World:
                     handler(time, node, self._incarnation[node], output)
                 continue
             destination, message = output.destination, output.message
-            if links.goodbyes and links.is_dropped(node, destination, message):
+            if links.goodbyes and links.is_dropped(
+                node, destination, message, self.live_peers[node].known_incarnation(destination)
+            ):
                 if self._trace is not None:
                     self._trace.lost(time, destination, node, message)
                 continue
