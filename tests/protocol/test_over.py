@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ablations import (
+    barriers_bring_the_dead_back,
     collectors_do_not_ask,
     collectors_take_what_they_do_not_know_for_over,
     collectors_that_come_are_told_nothing,
@@ -833,3 +834,48 @@ def test_a_joiner_does_not_take_in_what_it_is_handed_of_an_incarnation_that_is_s
 
     assert wire.peers[0].footprint()["joining_or_leaving"] == 1
     assert wire.peers[0].footprint()["pending"] == 0
+
+
+def newcomers_have_come_and_gone() -> Wire:
+    """Each newcomer publishes; a publication of 2 that names it comes to 0 and 1 when its crash is over. Then 1 leaves
+    and comes back."""
+    wire = members_of(range(3))
+    for newcomer in (8, 9):
+        wire.arrive(newcomer, [0])
+        wire.run()
+        wire.subscribe(newcomer, T)
+        wire.run()
+        wire.publish(newcomer, T, b"c")
+        wire.run()
+        for other in (0, 1):
+            wire.hold(2, other, publication_of(2))
+        wire.publish(2, T, b"m")
+        wire.run()
+        crash_without_a_trace(wire, newcomer)
+        report(wire, newcomer)
+        for other in (0, 1):
+            wire.release(2, other)
+        wire.run()
+    wire.unsubscribe(1, T)
+    wire.run()
+    wire.subscribe(1, T)
+    wire.run()
+    wire.publish(1, T, b"n")
+    wire.run()
+    return wire
+
+
+def test_who_is_over_is_in_no_barrier_though_publications_that_name_it_come_later() -> None:
+    wire = newcomers_have_come_and_gone()
+
+    assert wire.started[1][-1].barrier.keys() <= {0, 2}
+    for peer in wire.peers.values():
+        peer.check()
+
+
+def test_if_what_they_name_were_kept_barriers_would_grow_with_all_who_have_ever_been(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    barriers_bring_the_dead_back(monkeypatch)
+
+    assert newcomers_have_come_and_gone().started[1][-1].barrier.keys() >= {8, 9}
