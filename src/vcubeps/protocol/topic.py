@@ -68,7 +68,7 @@ class Topic:
         self.newest: dict[int, Publication] = {}
         """Source → last publication received from it, to hand to the other survivors if it crashes."""
         self.cut: dict[int, int] = {}
-        """Survivor → its last publication before it flushed; all up to here came before any later one."""
+        """Survivor → its last publication before it flushed. What a lost message came after lies within this cut."""
         self._addressed: set[tuple[int, int]] = set()
         """While joining: publications whose source counted this subscription among the recipients."""
         self.shares = Shares()
