@@ -35,6 +35,7 @@ bench: class-archive  ## speed of the live network beside others, the core, the 
 	$(BIN)/python benchmarks/churn.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/audit.py

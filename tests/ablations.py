@@ -354,8 +354,8 @@ def joins_do_not_wait_for_the_leave(patch: Patch) -> None:
 def barriers_are_always_pruned(patch: Patch) -> None:
     deliver = Past.deliver
 
-    def prune(self: Past, me: int, message: Publication, same_membership: bool) -> None:
-        deliver(self, me, message, same_membership=True)
+    def prune(self: Past, message: Publication, same_membership: bool) -> None:
+        deliver(self, message, same_membership=True)
 
     patch.setattr(Past, "deliver", prune)
 
@@ -372,9 +372,9 @@ def newcomers_are_not_told(patch: Patch) -> None:
 def what_never_came_is_not_doubtful(patch: Patch) -> None:
     deliver = Past.deliver
 
-    def without(self: Past, me: int, message: Publication, same_membership: bool) -> None:
+    def without(self: Past, message: Publication, same_membership: bool) -> None:
         before = dict(self.doubtful)
-        deliver(self, me, message, same_membership)
+        deliver(self, message, same_membership)
         for node in message.barrier.keys() - before.keys() - {message.source}:
             self.doubtful.pop(node, None)
 
@@ -387,9 +387,9 @@ def what_never_came_is_not_doubtful(patch: Patch) -> None:
 def others_barriers_are_not_passed_on(patch: Patch) -> None:
     deliver = Past.deliver
 
-    def without(self: Past, me: int, message: Publication, same_membership: bool) -> None:
+    def without(self: Past, message: Publication, same_membership: bool) -> None:
         before = dict(self.barrier)
-        deliver(self, me, message, same_membership)
+        deliver(self, message, same_membership)
         if not same_membership:
             for node in message.barrier.keys() - before.keys() - {message.source}:
                 self.barrier.pop(node, None)
@@ -398,6 +398,29 @@ def others_barriers_are_not_passed_on(patch: Patch) -> None:
 
 
 # 7 and 8: leaving, and coming back
+
+
+@ablation("7: the last leave that is known of a node is kept, though a copy of an earlier one comes late")
+def late_leaves_count_as_the_last(patch: Patch) -> None:
+    apply_leave = Topic.apply_leave
+
+    def lower(self: Topic, node: int, counter: int) -> None:
+        apply_leave(self, node, counter)
+        self.view.left[node] = counter
+
+    patch.setattr(Topic, "apply_leave", lower)
+
+
+@ablation("7: that a member has left is kept, though its flush says so before its leave does")
+def leaves_in_flushes_are_not_kept(patch: Patch) -> None:
+    compare = Crashes._compare_membership
+
+    def forgetful(self: Crashes, topic: Topic, sender: int, flush: Flush) -> None:
+        left = dict(topic.view.left)
+        compare(self, topic, sender, flush)
+        topic.view.left = left
+
+    patch.setattr(Crashes, "_compare_membership", forgetful)
 
 
 @ablation("7: a leave takes effect in causal order, like a publication")
@@ -443,8 +466,8 @@ def leaves_take_effect_at_once_and_joiners_start_empty(patch: Patch) -> None:
 def joiners_start_with_an_empty_barrier(patch: Patch) -> None:
     begin = Past.begin
 
-    def empty(self: Past, me: int) -> None:
-        begin(self, me)
+    def empty(self: Past) -> None:
+        begin(self)
         self.barrier, self.doubtful = {}, {}
 
     patch.setattr(Past, "begin", empty)
@@ -1167,6 +1190,16 @@ def reports_are_not_repeated(patch: Patch) -> None:
     patch.setattr(Aftermath, "crashed", told_once)
 
 
+@ablation("12: nothing is kept of those whose crash is over, though publications that name them come later")
+def barriers_bring_the_dead_back(patch: Patch) -> None:
+    class Everybody(dict[int, int]):
+        def __contains__(self, _: object) -> bool:
+            return True
+
+    make = Past.__init__
+    patch.setattr(Past, "__init__", lambda self, known, present: make(self, known, Everybody()))
+
+
 @ablation("12: who comes, and may collect from now on, is told what is final")
 def collectors_that_come_are_told_nothing(patch: Patch) -> None:
     begin_with = Aftermath.begin_with
@@ -1322,15 +1355,7 @@ def the_fenced_ask_only_whom_they_know(patch: Patch) -> None:
     patch.setattr(Peer, "_come", lambda self, told_by=frozenset(): come(self))
 
 
-@ablation(
-    "13: a node that boots asks whoever says Hello to it, once, though it has asked before",
-    Search(
-        only("goodbyes joins unordered heavy-tail restarts", 2, 4, 10),
-        checkers("liveness"),
-        96.7,
-        3000,
-    ),
-)
+@ablation("13: a node that boots asks whoever says Hello to it, once, though it has asked before")
 def nobody_asks_back(patch: Patch) -> None:
     patch.setattr(Boot, "_ask_back", lambda self, other, incarnation: None)
 

@@ -188,9 +188,10 @@ class Fibs:
 class MemberAmongLiars(CheckedPeer):
     """Refuses what is unsound, as the runtime does; and lies itself, if it is the liar."""
 
-    __slots__ = ("_fibs", "_is_started", "_rng")
+    __slots__ = ("_fibs", "_is_started", "_rng", "_world")
 
     def __init__(self, node: int, *arguments: Any, liar: int, world: tuple[int, ...], **options: Any) -> None:
+        self._world = world
         super().__init__(node, *arguments, **options)
         self._rng = Random(f"{node} {self.incarnation}") if node == liar else None
         self._fibs = Fibs(self._rng or Random(0), world)
@@ -202,7 +203,12 @@ class MemberAmongLiars(CheckedPeer):
             return []
 
     def _take_outputs(self) -> list[Output]:
-        outputs = super()._take_outputs()
+        # Whoever believes a liar may speak to nodes that do not exist.
+        outputs = [
+            output
+            for output in super()._take_outputs()
+            if type(output) is not Send or output.destination in self._world
+        ]
         if self._rng is None:
             return outputs
         told: list[Output] = []

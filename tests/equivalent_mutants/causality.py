@@ -5,7 +5,7 @@ _NO_SUCH_COUNTER = (
     "of −1, 0 or 1 is below all that can be depended on"
 )
 
-_DEPENDS = "if delivered.get(node, 0) < needed and node != me and needed > doubtful.get(node, 0):"
+_DEPENDS = "if delivered.get(node, 0) < needed and needed > doubtful.get(node, 0) and node in self._present:"
 
 EQUIVALENT = {
     ("Past.deliver", _DEPENDS, "constant:0→1"): _NO_SUCH_COUNTER,

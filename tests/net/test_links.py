@@ -14,6 +14,7 @@ import pytest
 from net.live import FAST, Live, Member, on_uvloop, remains, run, until
 from vcubeps.net.events import Gap
 from vcubeps.node.settings import Limits
+from vcubeps.protocol.outputs import Arrived
 
 LOOPS = pytest.mark.parametrize("loop", [None, on_uvloop], ids=["asyncio", "uvloop"])
 
@@ -271,6 +272,23 @@ def test_a_node_that_ends_under_load_is_gone_at_once_for_the_others() -> None:
             await asyncio.gather(*publishers)
             for node in range(3):
                 await asyncio.wait_for(live.join(node, "another"), 5.0)  # nobody waits for node 3
+
+    run(main())
+
+
+def test_who_is_said_to_be_back_is_sent_to_although_it_had_said_goodbye() -> None:
+    """It may not know this node, and so never speak first: newcomers are told of each other by third nodes."""
+
+    async def main() -> None:
+        async with Live(2) as live:
+            await live.join_all("room")
+            runtime = live[0]._runtime
+            await live.nodes.pop(1).close()
+            await until(lambda: runtime.mesh.link(1).has_ended())
+
+            runtime.carry_out([Arrived(1, 1, b"")])
+
+            assert not runtime.mesh.link(1).has_ended()
 
     run(main())
 

@@ -11,8 +11,8 @@ ME = 0
 
 def past_of(**known: int) -> Past:
     """Of a node that has just joined, and knows of these: `x7=3` is publication 3 of node 7."""
-    past = Past({int(node[1:]): counter for node, counter in known.items()})
-    past.begin(ME)
+    past = Past({int(node[1:]): counter for node, counter in known.items()}, dict.fromkeys(range(1, 10), 0))
+    past.begin()
     return past
 
 
@@ -21,7 +21,7 @@ def publication(source: int, counter: int, barrier: Barrier) -> Publication:
 
 
 def deliver(past: Past, source: int, counter: int, barrier: Barrier, *, same_membership: bool) -> None:
-    past.deliver(ME, publication(source, counter, barrier), same_membership)
+    past.deliver(publication(source, counter, barrier), same_membership)
     past.check(ME)
 
 

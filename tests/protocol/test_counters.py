@@ -155,7 +155,7 @@ def test_an_acknowledgement_goes_to_the_incarnation_that_sent_the_copy() -> None
 # Incarnations.
 
 
-def test_a_fence_above_the_own_incarnation_is_gone_above_of() -> None:
+def test_a_node_that_is_fenced_goes_on_above_the_incarnation_that_the_fence_names() -> None:
     peer = Peer(0, range(2))
     peer.start()
 

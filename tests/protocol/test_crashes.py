@@ -629,7 +629,7 @@ def test_joiner_gets_what_a_dead_source_had_addressed_to_it_if_a_survivor_does()
     assert (3, T) in wire.subscribed
 
 
-def test_joiner_gets_it_though_the_source_joined_later_and_its_crash_is_final_before_the_join_is() -> None:
+def test_a_joiner_gets_what_a_later_joiner_published_and_died_of_before_the_join_took_effect() -> None:
     """1 joins while 3 joins, and publishes to 3 and to 0; 1 dies, and its copy to 3 with it."""
     wire = members_of([0], among=range(4))
     wire.subscribe(3, T)

@@ -7,6 +7,7 @@ does; with the rule switched off (`tests/ablations.py`) it does not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from crash_stories import (
     T,
     crash_without_a_trace,
     is_flush,
+    is_leave,
     is_publication,
     is_subscription,
     members_of,
@@ -28,6 +30,8 @@ Trace = Callable[[], bool]
 TRACES: dict[str, Trace] = {}
 
 TRACED_ELSEWHERE = {
+    "nobody_asks_back",
+    "barriers_bring_the_dead_back",
     "nodes_go_up_among_strangers",
     "joins_do_not_wait_for_finality",
     "collectors_take_what_they_do_not_know_for_over",
@@ -48,7 +52,7 @@ TRACED_ELSEWHERE = {
     "copies_to_nobody_are_waited_for",
     "fences_name_who_speaks",
 }
-"""By test_what_the_search_found.py, test_over.py, test_newcomers.py and test_left_topics.py."""
+"""By test_what_the_search_found.py, test_over.py, test_newcomers.py, test_recovery.py and test_left_topics.py."""
 
 
 def broken_without(ablation: str) -> Callable[[Trace], Trace]:
@@ -92,6 +96,87 @@ def agree(wire: Wire, publication: tuple[int, bytes], *survivors: int) -> bool:
 
 
 # 7 and 8: leaving, and coming back
+
+
+def first_only(message_kind: Callable[[Any], bool], source: int) -> Callable[[Any], bool]:
+    """Picks the first copy of this kind that `source` has caused, and no other."""
+    first: list[tuple[int, int]] = []
+
+    def picks(message: Any) -> bool:
+        if not (message_kind(message) and message.broadcast.source == source):
+            return False
+        key = message.hop, message.broadcast.counter
+        if not first:
+            first.append(key)
+        return key == first[0]
+
+    return picks
+
+
+def subscription_of(source: int) -> Callable[[Any], bool]:
+    return lambda message: is_subscription(message) and message.broadcast.source == source
+
+
+@broken_without("late_leaves_count_as_the_last")
+def an_earlier_leave_and_a_later_join_of_one_that_has_left_come_late() -> bool:
+    """Relays crash, so 7 gets two copies of a leave of 8, and two of its next SUB; of both, one is slow. 8 leaves
+    again. 7 joins: it is told of the last leave, then the slow copies come."""
+    wire = members_of([0, 4, 6, 7, 8], among=[0, 4, 5, 6, 7, 8])
+    wire.hold(6, 7, first_only(is_leave, 8))
+    wire.unsubscribe(8, T)
+    wire.run()
+    wire.crash(4)
+    report(wire, 4)
+    wire.hold(5, 7, first_only(is_subscription, 8))
+    wire.subscribe(8, T)
+    wire.run()
+    wire.crash(0)
+    report(wire, 0)
+    wire.publish(8, T, b"c")
+    wire.run()
+    wire.unsubscribe(7, T)
+    wire.run()
+    wire.hold(8, 6, is_leave)
+    wire.unsubscribe(8, T)
+    wire.run()
+    wire.subscribe(7, T)
+    wire.in_flight.sort(key=lambda entry: (entry.source, entry.destination) != (6, 7))
+    wire.release(6, 7)
+    wire.step()  # the leave, while 7 joins
+    wire.run()
+    release(wire, (5, 7))
+    release(wire, (8, 6))
+
+    wire.publish(6, T, b"m")
+    wire.run()
+
+    return 8 not in wire.peers[7].members(T) and (6, b"m") in wire.delivered[7]
+
+
+@broken_without("leaves_in_flushes_are_not_kept")
+def the_sub_of_one_that_has_left_comes_late_after_its_flush() -> bool:
+    """4, which relays the SUB of 0, crashes, so 7 gets two copies of it, one of them late. 0 publishes and leaves. Its
+    flush about another crash tells 7 that, then comes the SUB, and then the leave."""
+    wire = members_of([6, 7], among=range(8))
+    wire.hold(6, 7, subscription_of(0))
+    wire.subscribe(0, T)
+    wire.run()
+    wire.crash(4)
+    report(wire, 4)
+    wire.publish(0, T, b"c")
+    wire.run()
+    wire.hold(6, 7, lambda message: subscription_of(0)(message) or is_leave(message))
+    wire.hold(0, 7, is_leave)
+    wire.unsubscribe(0, T)
+    wire.run()
+    wire.crash(1)
+    report(wire, 1)
+    assert 0 not in wire.peers[7].members(T)
+    wire.hold(6, 7, is_leave)
+    wire.run()  # the SUB
+    release(wire, (0, 7), (6, 7))
+
+    return Unsubscribed(T) in wire.outputs[0] and 0 not in wire.peers[7].members(T)
 
 
 def one_leaves_while_another_cannot_deliver_what_it_said() -> Wire:

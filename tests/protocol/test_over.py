@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ablations import (
+    barriers_bring_the_dead_back,
     collectors_do_not_ask,
     collectors_take_what_they_do_not_know_for_over,
     collectors_that_come_are_told_nothing,
@@ -105,7 +106,7 @@ def test_of_one_who_left_and_crashed_only_the_grave_is_kept() -> None:
     assert [remembered(wire, node, 3) for node in (0, 1, 2)] == [[], [], []]
 
 
-def test_of_one_who_has_outlived_another_only_the_grave_is_kept() -> None:
+def test_the_cut_of_a_survivor_is_forgotten_when_its_own_crash_is_over() -> None:
     """Where it stood when the other crashed is a cut, until it crashes itself."""
     wire = members_of(range(4))
     wire.publish(3, T, b"m")
@@ -604,7 +605,7 @@ def test_that_a_crash_is_over_holds_for_the_incarnations_before_it() -> None:
     assert all_is_over(one_who_comes_back_is_told_of_an_incarnation_that_all_others_have_outlived())
 
 
-def test_if_it_held_for_that_one_only_an_earlier_one_would_never_be_over(
+def test_if_over_counted_only_for_the_incarnation_it_names_earlier_crashes_would_never_be_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     only_the_incarnation_that_is_named_is_over(monkeypatch)
@@ -645,7 +646,7 @@ def test_that_an_incarnation_is_over_does_not_end_the_crash_of_a_later_one() -> 
     assert all_is_over(wire)
 
 
-def test_that_an_incarnation_is_over_does_not_hide_that_a_later_one_was() -> None:
+def test_a_late_report_that_an_earlier_incarnation_is_over_does_not_undo_a_later_one() -> None:
     wire = one_is_told_late_that_the_incarnation_before_the_last_is_over()
     report(wire, 1)
     assert all_is_over(wire)
@@ -694,7 +695,9 @@ def test_who_has_never_dealt_with_an_incarnation_answers_a_flush_about_it() -> N
     assert all_is_over(wire)
 
 
-def test_otherwise_its_crash_is_never_final_where_it_was_dealt_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_that_answer_the_crash_is_never_final_at_those_who_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     skipped_incarnations_are_not_answered_for(monkeypatch)
     wire = an_incarnation_is_skipped_where_the_crash_before_it_is_not_over()
 
@@ -732,7 +735,7 @@ def test_a_flush_calls_all_dead_of_whom_it_holds_something() -> None:
     assert flush.dead == {1: 1, 3: 0}
 
 
-def test_who_has_flushed_a_crash_itself_does_not_answer_a_flush_about_it_nor_does_who_is_concerned() -> None:
+def test_a_flush_is_answered_neither_by_who_has_flushed_that_crash_nor_by_the_node_it_is_about() -> None:
     wire = something_is_held_of_incarnations_that_were_replaced()
 
     flushes = {node: [message for _, message in sent_by(wire, node, Flush)] for node in wire.peers}
@@ -833,3 +836,48 @@ def test_a_joiner_does_not_take_in_what_it_is_handed_of_an_incarnation_that_is_s
 
     assert wire.peers[0].footprint()["joining_or_leaving"] == 1
     assert wire.peers[0].footprint()["pending"] == 0
+
+
+def newcomers_have_come_and_gone() -> Wire:
+    """Each newcomer publishes; a publication of 2 that names it comes to 0 and 1 when its crash is over. Then 1 leaves
+    and comes back."""
+    wire = members_of(range(3))
+    for newcomer in (8, 9):
+        wire.arrive(newcomer, [0])
+        wire.run()
+        wire.subscribe(newcomer, T)
+        wire.run()
+        wire.publish(newcomer, T, b"c")
+        wire.run()
+        for other in (0, 1):
+            wire.hold(2, other, publication_of(2))
+        wire.publish(2, T, b"m")
+        wire.run()
+        crash_without_a_trace(wire, newcomer)
+        report(wire, newcomer)
+        for other in (0, 1):
+            wire.release(2, other)
+        wire.run()
+    wire.unsubscribe(1, T)
+    wire.run()
+    wire.subscribe(1, T)
+    wire.run()
+    wire.publish(1, T, b"n")
+    wire.run()
+    return wire
+
+
+def test_who_is_over_is_in_no_barrier_though_publications_that_name_it_come_later() -> None:
+    wire = newcomers_have_come_and_gone()
+
+    assert wire.started[1][-1].barrier.keys() <= {0, 2}
+    for peer in wire.peers.values():
+        peer.check()
+
+
+def test_if_what_they_name_were_kept_barriers_would_grow_with_all_who_have_ever_been(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    barriers_bring_the_dead_back(monkeypatch)
+
+    assert newcomers_have_come_and_gone().started[1][-1].barrier.keys() >= {8, 9}

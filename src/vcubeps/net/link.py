@@ -31,8 +31,8 @@ class Link:
 
     __slots__ = (
         "_attempt", "_banned", "_bytes_max", "_connected_at_s", "_greetings", "_greetings_heard", "_mesh", "_pause_s",
-        "_progress", "_progress_at_s", "_task", "_unreachable_since", "connection", "gone", "inbox", "incarnation",
-        "instance", "is_missed", "other", "outbox", "problem",
+        "_progress", "_progress_at_s", "_task", "_unreachable_since", "arrived", "connection", "gone", "inbox",
+        "incarnation", "instance", "is_missed", "other", "outbox", "problem",
     )  # fmt: skip
 
     def __init__(self, mesh: Mesh, other: int) -> None:
@@ -56,6 +56,8 @@ class Link:
         """Instance that broke the protocol, and how: it is not listened to any more."""
         self.gone = -1
         """Newest incarnation of the other node that said goodbye."""
+        self.arrived = -1
+        """Newest incarnation of the other node that this one has heard of, from it or from others."""
         self.is_missed = False
         """The connection was lost. This node may wait for something from the other even if it has nothing for it."""
         self._task: asyncio.Task[None] | None = None
@@ -149,7 +151,10 @@ class Link:
         if connection is not None:
             connection.link = None
             connection.abort()
-        self.outbox.end(incarnation)
+        if self.has_ended():
+            self.outbox.end(incarnation)
+        else:
+            self.outbox.restart(incarnation + 1)
         self._mesh.watch(self)
         self._mesh.receiver.on_gone(self.other, incarnation)
 
@@ -295,8 +300,8 @@ class Link:
         return self.connection is not None
 
     def has_ended(self) -> bool:
-        """Whether the other node has said goodbye and has not come back since."""
-        return self.gone >= max(0, self.incarnation)
+        """Whether the other node has said goodbye and has not come back since, as far as is known."""
+        return self.gone >= max(0, self.incarnation, self.arrived)
 
     def stop_dialling(self) -> asyncio.Task[None] | None:
         """The attempt that was under way, for the caller to wait for its end."""

@@ -110,7 +110,7 @@ class Runtime:
             Unsubscribed: self.memberships.on_unsubscribed,
             MemberJoined: lambda output: self._tell(output.topic, Joined(output.topic, output.node)),
             MemberLeft: self._on_member_left,
-            Arrived: lambda _: None,  # every node is named in the cluster file
+            Arrived: self._on_arrived,
             Departed: lambda _: None,
             Up: self._on_up,
             Restarted: self._on_restarted,
@@ -280,6 +280,11 @@ class Runtime:
     def _tell(self, name: str, event: Event) -> None:
         for subscription in self.topics[name].subscriptions:
             subscription.tell(event)
+
+    def _on_arrived(self, output: Arrived) -> None:
+        """Others may have met it before it speaks to this node."""
+        link = self.mesh.link(output.node)
+        link.arrived = max(link.arrived, output.incarnation)
 
     # -- crashes of this node, as the others see it --------------------------------------------
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import TypeAlias
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Of everything that travels between nodes; nodes with another one are refused."""
 
 _HEADER = struct.Struct(">IBQ")
@@ -36,6 +36,16 @@ class Kind(enum.IntEnum):
     """This incarnation ends here, in good order."""
     PART = 6
     """Bytes of a message that is larger than a frame; a MESSAGE has the rest of it."""
+    PING = 7
+    """Answer with a PONG of the same number."""
+    PONG = 8
+    """I live, and have got the PING of this number."""
+    PROBE = 9
+    """Ping the node of this number for me, and say if it answers."""
+    PROBED = 10
+    """The node of this number has answered me, since you asked."""
+    RELAY = 11
+    """A frame between two nodes that do not reach each other, through this one or for it."""
 
 
 MESSAGE, RECEIVED, PART = int(Kind.MESSAGE), int(Kind.RECEIVED), int(Kind.PART)

@@ -33,6 +33,10 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True):
     """Number of the last message received from that instance."""
     number: int
     """Of this greeting among all of this instance to that node: one that a later one has overtaken is void."""
+    dead: int
+    """Newest incarnation of the other side that it holds for crashed; −1: none. Heard before anything else is said."""
+    settings: dict[str, str]
+    """What both sides' cluster files must agree on, as `Identity.settings`."""
 
 
 class Cause(enum.StrEnum):
@@ -41,6 +45,7 @@ class Cause(enum.StrEnum):
     NOT_THIS_PROTOCOL = "not-this-protocol"
     VERSION = "version"
     CLUSTER = "cluster"
+    SETTINGS = "settings"
     STRANGER = "stranger"
     WRONG_NODE = "wrong-node"
     TAKEN = "taken"
@@ -95,11 +100,13 @@ class Identity(msgspec.Struct):
     others: frozenset[int]
     instance: int
     incarnation: int
+    settings: dict[str, str] = {}
+    """Name → value, in words, of all that nodes must agree on."""
 
-    def greeting(self, to: int, heard_instance: int, received: int, number: int) -> bytes:
+    def greeting(self, to: int, heard_instance: int, received: int, number: int, dead: int) -> bytes:
         greeting = Greeting(
             _MAGIC, PROTOCOL_VERSION, self.cluster, self.node, to,
-            self.incarnation, self.instance, heard_instance, received, number,
+            self.incarnation, self.instance, heard_instance, received, number, dead, self.settings,
         )  # fmt: skip
         return frame(Kind.GREETING, 0, msgspec.msgpack.encode(greeting))
 
@@ -136,7 +143,21 @@ class Identity(msgspec.Struct):
             )
         if not 0 <= greeting.incarnation <= MAX_INCARNATION or min(greeting.received, greeting.number) < 0:
             raise Refused(Cause.MALFORMED, "the greeting has numbers that cannot be")
+        if not -1 <= greeting.dead < MAX_INCARNATION:
+            raise Refused(Cause.MALFORMED, f"the greeting calls incarnation {greeting.dead} crashed")
+        if greeting.settings != self.settings:
+            raise Refused(Cause.SETTINGS, self._difference(greeting))
         return greeting
+
+    def _difference(self, greeting: Greeting) -> str:
+        theirs, ours = greeting.settings, self.settings
+        names = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
+        different = "; ".join(
+            f"{name} is {ours.get(name, 'not set')} at node {self.node} and {theirs.get(name, 'not set')[:100]} at node "
+            f"{greeting.node}"
+            for name in names[:4]
+        )
+        return f"the cluster files differ: {different}: use the same file everywhere"
 
     def _unreadable(self, body: memoryview, error: Exception) -> Refused:
         # A later version may greet with other fields; its number stays in second place.

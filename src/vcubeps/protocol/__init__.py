@@ -29,7 +29,8 @@ Inputs. Each is a method of `Peer`; it returns a list of outputs, or raises and 
 Links. A driver carries every message between two living incarnations exactly once. It may reorder: nothing depends on
 the order on a link, nor on the order of the sends of one input. It may also deliver messages to a later incarnation of
 the receiver than they were meant for, and messages of one that is no more, or lose them. What is meant for any
-incarnation of a node that has said goodbye to this one may be lost until something of that node arrives.
+incarnation of a node that has said goodbye to this one may be lost until something of that node arrives, or `Arrived`
+names a newer incarnation of it.
 
 Reports. A driver reports each crash, sooner or later, to every node that lives and deals with the one that crashed, or
 expects it while it boots (`believes_dead` says whether; seeds are asked and not expected). A node that starts again

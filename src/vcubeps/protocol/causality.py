@@ -26,12 +26,15 @@ class Past:
     Invariants: `barrier` together with what its entries stand for covers everything delivered;
     whatever a delivered message depended on is in `delivered` or in `doubtful`. What is doubtful of a
     node is no less than what is delivered of it, or what is in `barrier`; and of whoever was known
-    before, as much is doubtful or has been delivered.
+    before, as much is doubtful or has been delivered. Nothing is kept of nodes that are absent: what they
+    published has been delivered everywhere, or never will be.
     """
 
-    __slots__ = ("_known_before", "barrier", "delivered", "doubtful")
+    __slots__ = ("_known_before", "_present", "barrier", "delivered", "doubtful")
 
-    def __init__(self, known: Barrier) -> None:
+    def __init__(self, known: Barrier, present: Mapping[int, int]) -> None:
+        self._present = present
+        """The other nodes that are not absent, as `LocalNode.known`."""
         self._known_before = known
         """All that this node had known of on this topic when its subscription took effect."""
         self.barrier: Barrier = {}
@@ -49,11 +52,13 @@ class Past:
         self._known_before.pop(node, None)
         self.learn(node, counter)
 
-    def begin(self, me: int) -> None:
+    def begin(self) -> None:
         """Joined: the past is all that is known, and none of it may be left out yet."""
-        self._known_before.pop(me, None)
-        self.barrier = dict(self._known_before)
-        self.doubtful = dict(self._known_before)
+        # Some may have told this node of themselves, and be over by now.
+        known = self._known_before = {
+            node: counter for node, counter in self._known_before.items() if node in self._present
+        }
+        self.barrier, self.doubtful = dict(known), dict(known)
 
     def publish(self, me: int, counter: int) -> Barrier:
         """The barrier of a publication that this node makes now; the next one comes after it."""
@@ -65,11 +70,11 @@ class Past:
         """The newcomer was not told of what is doubtful: the next publication tells it."""
         self.barrier.update(self.doubtful)
 
-    def deliver(self, me: int, message: Publication, same_membership: bool) -> None:
+    def deliver(self, message: Publication, same_membership: bool) -> None:
         source, counter = message.source, message.counter
         barrier, doubtful, delivered = self.barrier, self.doubtful, self.delivered
         for node, needed in message.barrier.items():
-            if delivered.get(node, 0) < needed and node != me and needed > doubtful.get(node, 0):
+            if delivered.get(node, 0) < needed and needed > doubtful.get(node, 0) and node in self._present:
                 doubtful[node] = needed
             if same_membership:
                 # Algorithm 2, line 89: the message stands for its own barrier.
@@ -92,6 +97,8 @@ class Past:
     def check(self, me: int) -> None:
         """As `LocalNode.check`, as far as it can be seen without the history."""
         assert me not in self.delivered and me not in self.doubtful, "own publications are kept as others'"
+        absent = (self.delivered.keys() | self.doubtful.keys() | self.barrier.keys()) - {me, *self._present}
+        assert not absent, f"keeps publications of {absent}, who are absent"
         for node, counter in self.doubtful.items():
             least = max(self.delivered.get(node, 0), self.barrier.get(node, 0))
             assert counter >= least, f"less is doubtful of node {node} than {least}"

@@ -192,7 +192,8 @@ class Crashes:
             return
         subscription = flush.subscriptions.get(topic.name)
         if subscription is None or subscription[0] != member.counter:
-            topic.remove(sender)
+            # Noted, lest a late copy of its SUB make it a member again.
+            topic.apply_leave(sender, member.counter)
             self._broadcasts.deliver_all(topic)
 
     def note_flushed(self, sender: int, dead: Mapping[int, int]) -> None:

@@ -2,8 +2,9 @@
 
 A *broadcast* (SUB, PUB or UNS in the paper) is what a source has to say to a set of
 recipients. It travels as *copies*, one per edge of the source's spanning tree; every copy is
-answered by one acknowledgement, once the whole subtree behind it has been served. Flush, Final and Over are about
-nodes that crash; Hello, Welcome, Taken and Fence about nodes that come, or come back.
+answered by one acknowledgement, once the whole subtree behind it has been served, or by an Ask for the recipients
+that it leaves out. Flush, IsFinal, Final and Over are about nodes that crash; Hello, Welcome, Taken and Fence about
+nodes that come, or come back.
 """
 
 from __future__ import annotations

@@ -61,14 +61,14 @@ class Topic:
         self.last_publication = known.get(local.me, 0) if is_exact and not local.incarnation else counter
         """Counter of the last publication of this node on the topic, in whichever subscription; 0 if there is none."""
         self.view = View(local.me, counter)
-        self.past = Past(known)
+        self.past = Past(known, local.known)
         self.holdback = HoldBack()
         self.leaves_held: dict[tuple[int, int], list[Task]] = {}
         """Pending leave ⟨source, counter⟩ → acknowledgements that wait until it takes effect."""
         self.newest: dict[int, Publication] = {}
         """Source → last publication received from it, to hand to the other survivors if it crashes."""
         self.cut: dict[int, int] = {}
-        """Survivor → its last publication before it flushed; all up to here came before any later one."""
+        """Survivor → its last publication before it flushed. What a lost message came after lies within this cut."""
         self._addressed: set[tuple[int, int]] = set()
         """While joining: publications whose source counted this subscription among the recipients."""
         self.shares = Shares()
@@ -110,7 +110,8 @@ class Topic:
         member = self.view.members.get(node)
         if member is not None and member.counter <= counter:
             self.remove(node)
-        self.view.left[node] = counter
+        if not self.view.has_left(node, counter):  # a copy of an earlier leave may come late
+            self.view.left[node] = counter
         newest = self.newest.get(node)
         if newest is not None and newest.counter < counter:
             del self.newest[node]
@@ -247,7 +248,7 @@ class Topic:
             member = self._take_in(node, report.counter)
             if member is not None:
                 member.received = max(member.received, report.floor)
-        self.past.begin(self.local.me)
+        self.past.begin()
 
     def take_in_what_came_while_joining(self) -> None:
         addressed, self._addressed = self._addressed, set()
@@ -301,7 +302,7 @@ class Topic:
     def _apply(self, message: Ordered, released: list[Task]) -> None:
         if type(message) is Publication:
             local = self.local
-            self.past.deliver(local.me, message, message.digest == self.view.digest)
+            self.past.deliver(message, message.digest == self.view.digest)
             local.emit(Deliver(self.name, message.source, message.items, message.barrier))
             return
         self.apply_leave(message.source, message.counter)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from vcubeps.mixing import mix
-from vcubeps.protocol.messages import ANY_INCARNATION, AnyMessage
+from vcubeps.protocol.messages import ANY_INCARNATION, AnyMessage, Copy, Publication
 from vcubeps.sim.explore.operations import SLOW_FACTOR_MAX, USUAL_DELAY
 from vcubeps.sim.explore.options import Options
 
@@ -34,7 +34,17 @@ class Links:
     Invariant: `waiting` holds only messages between nodes that are `severed`.
     """
 
-    __slots__ = ("_busy", "_fifo", "_slow_of_256", "_state", "cuts", "goodbyes", "severed", "waiting")
+    __slots__ = (
+        "_busy",
+        "_fifo",
+        "_slow_of_256",
+        "_state",
+        "cuts",
+        "goodbyes",
+        "lingering",
+        "severed",
+        "waiting",
+    )
 
     def __init__(self, seed: int, options: Options) -> None:
         nodes = options.nodes
@@ -50,7 +60,25 @@ class Links:
         """How often the network has been cut or healed."""
         self.waiting: list[Waiting] = []
         self.goodbyes: dict[tuple[int, int], int] = {}
-        """(node, other) → incarnation as which `other` said goodbye to `node`, which has not heard of it since."""
+        """(node, other) → incarnation as which `other` said goodbye to `node`, to which it has not spoken since."""
+
+        self.lingering: set[int] = set()
+        """Nodes to which the next copy of a SUB or UNS that has passed two relays takes as long as any message may."""
+
+    def lingers(self, parent: int, destination: int, message: AnyMessage) -> bool:
+        """Whether `message`, caused by one of `parent`, comes very late; the next one does not, until that is said
+        again. Never on FIFO links, where all that follows would come late too."""
+        if (
+            destination not in self.lingering
+            or self._fifo
+            or parent < 0
+            or type(message) is not Copy
+            or type(message.broadcast) is Publication
+            or parent == message.broadcast.source
+        ):
+            return False
+        self.lingering.discard(destination)
+        return True
 
     def arrival(self, time: int, source: int, destination: int) -> tuple[int, int]:
         """When a message that leaves at `time` arrives, and 8 random bits that go with it."""
@@ -90,6 +118,8 @@ class Links:
             self.goodbyes[other, node] = incarnation
         return told
 
-    def is_dropped(self, source: int, destination: int, message: AnyMessage) -> bool:
-        """Whether `message` is meant for an incarnation that has said goodbye, or for any."""
-        return message.target <= self.goodbyes.get((source, destination), ANY_INCARNATION - 1)
+    def is_dropped(self, source: int, destination: int, message: AnyMessage, known: int) -> bool:
+        """Whether `message` is meant for an incarnation that has said goodbye, or for any, and `source` knows of none
+        after it; `known` is the newest that it knows."""
+        gone = self.goodbyes.get((source, destination), ANY_INCARNATION - 1)
+        return message.target <= gone and known <= gone

@@ -23,7 +23,7 @@ class Operation(NamedTuple):
     time: int
     kind: str
     """subscribe, unsubscribe, publish, arrive, depart, crash, crash-relay, crash-silenced, stop, recover, recover-any,
-    reboot, restart, suspect, report-stale, cut, lose-probes or pause."""
+    reboot, restart, suspect, report-stale, linger, cut, lose-probes or pause."""
     node: int
     topic: str = ""
     """cut, lose-probes: who is kept apart, as `severed` reads them."""
@@ -57,6 +57,10 @@ class Operation(NamedTuple):
                 what = f"is stopped for {self.other} ticks"
             case "restart":
                 what = "is told to start again"
+            case "linger":
+                what = (
+                    "the next copy of a SUB or UNS that has passed two relays comes late; the first may crash"
+                )
             case "stop":
                 what = "says goodbye and stops"
             case "crash-silenced":

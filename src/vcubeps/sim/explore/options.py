@@ -94,6 +94,10 @@ AIMED: Mapping[str, tuple[str, frozenset[str]]] = {
         "nodes stop in good order and come back; what is sent to them meanwhile is dropped",
         frozenset({"crash", "recover"}),
     ),
+    "late-copies": (
+        "relays crash while a node joins and leaves, so that copies are sent again; the first ones come very late",
+        frozenset({"crash"}),
+    ),
 }
 """Fault patterns that random timing rarely hits, with the faults that each needs."""
 
@@ -143,6 +147,7 @@ _ODDS: Mapping[str, float] = {
     VOTERS: 0.25,
     "restarts": 0.15,
     "goodbyes": 0.2,
+    "late-copies": 0.15,
 }
 """Probability of each option in one schedule."""
 
@@ -166,9 +171,9 @@ _DRAWN_APART = frozenset(
     }
 )
 """Options that came later. They are drawn apart, so that the schedules of earlier options are what they were; those
-of `VOTING` and of `_DRAWN_LAST`, which came later still, by a third and a fourth generator."""
+of `VOTING`, of `_DRAWN_THEN` and of `_DRAWN_LAST`, which came later still, by generators of their own."""
 
-_DRAWN_LAST = frozenset({"restarts", "goodbyes"})
+_DRAWN_THEN, _DRAWN_LAST = frozenset({"restarts", "goodbyes"}), frozenset({"late-copies"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +270,7 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
     """The options of schedule `seed`; every draw is made whether it is used or not, so that
     allowing one option more leaves the others as they were."""
     rng, apart = Random(seed), Random(mix(seed, 11))
-    on = _draw_switches(rng, apart, Random(mix(seed, 15)), Random(mix(seed, 16)), allowed)
+    on = _draw_switches(seed, rng, apart, allowed)
     cuts = apart.choice((1, 1, 2))
     crashes = rng.choice((1, 1, 1, 2, 2, 3, 4))
     suspicions = rng.choice((1, 1, 2, 3))
@@ -320,16 +325,14 @@ def faults_needed(names: frozenset[str]) -> frozenset[str]:
     return frozenset(needed)
 
 
-def _draw_switches(
-    rng: Random, apart: Random, voting: Random, last: Random, allowed: Allowed
-) -> frozenset[str]:
-    drawn = set()
-    for name in OPTION_NAMES:
-        generator = voting if name in VOTING else apart if name in _DRAWN_APART else rng
-        if name in _DRAWN_LAST:
-            generator = last
-        if generator.random() < _ODDS[name]:
-            drawn.add(name)
+def _draw_switches(seed: int, rng: Random, apart: Random, allowed: Allowed) -> frozenset[str]:
+    later = {
+        **dict.fromkeys(_DRAWN_APART, apart),
+        **dict.fromkeys(VOTING, Random(mix(seed, 15))),
+        **dict.fromkeys(_DRAWN_THEN, Random(mix(seed, 16))),
+        **dict.fromkeys(_DRAWN_LAST, Random(mix(seed, 18))),
+    }
+    drawn = {name for name in OPTION_NAMES if later.get(name, rng).random() < _ODDS[name]}
     if allowed.only is not None:
         return allowed.only
     possible = {name for name in drawn if faults_needed(frozenset({name})) <= allowed.faults}

@@ -134,6 +134,7 @@ class _Draw:
             "suspect-all": self._suspect_all,
             "restarts": self._restarts,
             "goodbyes": self._goodbyes,
+            "late-copies": self._late_copies,
         }
         for _ in range(self.rng.choice((1, 1, 2))):
             # In a quiet moment nothing keeps the pattern from unfolding as it is meant to.
@@ -239,6 +240,35 @@ class _Draw:
         self._add(time, "subscribe", joiner, topic)
         self._crash(time + self.rng.randint(0, 2 * USUAL_DELAY), self._other_than(joiner))
         self._publish(time + self.rng.randint(0, 3 * USUAL_DELAY))
+
+    def _late_copies(self, time: int) -> None:
+        """A node joins and leaves, perhaps again. To the one that is farthest from it, copies of that come when much
+        has happened since: relays have crashed, so that others have sent them again; there was a further crash; that
+        node may have left, and be about to join."""
+        topic, begin = self.rng.choice(self.topics), time
+        source = self.rng.choice(self.nodes)
+        late = max(self.nodes, key=lambda node: node ^ source)
+        others = [node for node in self.nodes if node not in (source, late)]
+        asks = self.rng.choice((("subscribe", "unsubscribe"), ("unsubscribe", "subscribe", "unsubscribe")))
+        for ask in asks:
+            if self.rng.random() < 0.8:
+                self._add(time, "linger", late)
+            self._add(time, ask, source, topic)
+            time += self.rng.randint(5, 12) * USUAL_DELAY
+            if ask == "subscribe":
+                self._add(time, "publish", source, topic, 1)
+                time += self.rng.randint(1, 4) * USUAL_DELAY
+        # Some of these are dead already.
+        for node in self.rng.sample(others, min(2, len(others))):
+            self._crash(time - self.rng.randint(0, 8 * USUAL_DELAY), node)
+        slowest = begin + SLOW_FACTOR_MAX * USUAL_DELAY
+        if self.rng.random() < 0.4:
+            self._add(time - self.rng.randint(3, 20) * USUAL_DELAY, "unsubscribe", late, topic)
+            self._add(slowest - self.rng.randint(0, 2 * USUAL_DELAY), "subscribe", late, topic)
+        # After the last of them.
+        self._add(
+            slowest + (time - begin) + 10 * USUAL_DELAY, "publish", self.rng.choice(self.nodes), topic, 1
+        )
 
     def _suspect_crash(self, time: int) -> None:
         target = self.rng.choice(self.nodes)

@@ -27,7 +27,7 @@ from vcubeps.sim.explore.detector import Detector, Lives
 from vcubeps.sim.explore.electorate import Electorate
 from vcubeps.sim.explore.links import Links, Waiting
 from vcubeps.sim.explore.losses import Losses
-from vcubeps.sim.explore.operations import USUAL_DELAY, Operation, severed
+from vcubeps.sim.explore.operations import SLOW_FACTOR_MAX, USUAL_DELAY, Operation, severed
 from vcubeps.sim.explore.options import Options
 from vcubeps.sim.explore.peers import PeerFactory, PeerLike
 from vcubeps.sim.explore.trace import Trace
@@ -167,9 +167,10 @@ class World:
                 self._fail(node, error)
             if trace is not None:
                 trace.received(self.time, node, sender, message, outputs)
-            self._carry_out(node, outputs)
+            self._carry_out(node, outputs, sender)
 
-    def _carry_out(self, node: int, outputs: list[Output]) -> None:
+    def _carry_out(self, node: int, outputs: list[Output], sender: int = -1) -> None:
+        """What a message of `sender`, or another input, has caused."""
         self.inputs += 1
         if self._electorate is not None:
             self._electorate.noted(node, outputs)
@@ -182,7 +183,9 @@ class World:
                     handler(time, node, self._incarnation[node], output)
                 continue
             destination, message = output.destination, output.message
-            if links.goodbyes and links.is_dropped(node, destination, message):
+            if links.goodbyes and links.is_dropped(
+                node, destination, message, self.live_peers[node].known_incarnation(destination)
+            ):
                 if self._trace is not None:
                     self._trace.lost(time, destination, node, message)
                 continue
@@ -190,6 +193,12 @@ class World:
                 links.waiting.append(Waiting(node, destination, message))
                 continue
             arrival, luck = links.arrival(time, node, destination)
+            if links.lingering and links.lingers(sender, destination, message):
+                arrival = time + SLOW_FACTOR_MAX * USUAL_DELAY
+                if (
+                    luck & 1
+                ):  # whoever has passed it on to this node crashes: it is sent again, by another way
+                    self.after(luck, partial(self.crash, sender, 0))
             self._number += 1
             heappush(self._heap, (arrival, self._number, destination, node, message, epoch, luck))
 
@@ -263,6 +272,8 @@ class World:
                 return lambda: self._cut(severed(topic), other)
             case "stop":
                 return lambda: self._stop(node)
+            case "linger":
+                return lambda: self._links.lingering.add(node)
             case "lose-probes":
                 return lambda: self._lose_probes(severed(topic), other)
             case "pause":

@@ -1,0 +1,473 @@
+"""All links of one node: connections that come, speak and go, frames that arrive, and the end of a turn, when
+everything that waits is written.
+
+They carry messages, as bytes, exactly once between two living incarnations; what they say is the receiver's business.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+from vcubeps.node.connection import NOBODY, Connection, Stage
+from vcubeps.node.context import Context
+from vcubeps.node.frames import MESSAGE, PART, RECEIVED, FrameError, Kind, frame
+from vcubeps.node.frames import read_whole
+from vcubeps.node.greeting import Cause, Identity, Refusal, Refused, read_refusal
+from vcubeps.node.link import RELAYED_BYTES, Link, Ways, unpack_relayed
+from vcubeps.node.outputs import DEBUG, WARNING, Abort, Close
+from vcubeps.node.retransmission import NumberingError
+from vcubeps.node.wire import WireError
+from vcubeps.protocol.errors import ProtocolViolation
+
+_TELL_AGAIN_S, _TOLD_MAX = 60.0, 1000
+
+_LITTLE_BYTES = 4096
+
+_MICROSECONDS = 1e6
+"""Per second: a PING's number is the time at which it was sent, so that nothing has to be kept of it."""
+
+_RELAYED_AT = RELAYED_BYTES - len(frame(Kind.RELAY))
+"""Where the frame begins in the body of a RELAY."""
+
+
+class Receiver(Protocol):
+    """What the links tell their node."""
+
+    def on_message(self, other: int, body: memoryview) -> None:
+        """A message, in a buffer that is used again. May raise WireError or ProtocolViolation: its sender is cut off."""
+
+    def on_greeted(self, other: int, incarnation: int, is_newer: bool, dead: int) -> None:
+        """`other` is connected as `incarnation`, newer than before or not, and holds the incarnations of this node up to
+        `dead` for crashed."""
+
+    def on_goodbye(self, other: int, incarnation: int) -> None:
+        """That incarnation of `other` has ended in good order."""
+
+    def on_round_trip(self, other: int, sent_at_s: float) -> None:
+        """`other` has answered what was sent then."""
+
+    def on_probe(self, asker: int, target: int) -> None:
+        """`asker` wants to know whether this node reaches `target`."""
+
+    def on_probed(self, helper: int, target: int) -> None:
+        """`helper` has reached `target`."""
+
+    def on_room(self) -> None:
+        """Some link has room again."""
+
+    def on_fatal(self, refusal: Refusal) -> None:
+        """Another node refuses this one for good."""
+
+    def dead_here(self, other: int) -> int:
+        """The newest incarnation of `other` that this node holds for crashed; −1 if there is none."""
+
+
+class Links:
+    """Invariants: `connections` are those that have not ended; a relayed one is in `_relayed`, by its other node."""
+
+    __slots__ = (
+        "_addresses", "_context", "_is_closed", "_owing_timer", "_receiver", "_relayed", "_told", "_ways", "connections",
+        "reads_little", "refused", "refused_by_others",
+    )  # fmt: skip
+
+    def __init__(
+        self, context: Context, identity: Identity, addresses: Mapping[int, str], receiver: Receiver
+    ) -> None:
+        self._context = context
+        self._addresses = addresses
+        self._receiver = receiver
+        self._ways = Ways(identity, receiver.on_message, receiver.on_round_trip, receiver.dead_here)
+        self.connections: set[Connection] = set()
+        self._relayed: dict[int, Connection] = {}
+        """Node → the connection with it through another, if there is one."""
+        self._is_closed = False
+        self.refused: Counter[str] = Counter()
+        """Connections that this node ended, by cause."""
+        self.refused_by_others: Counter[str] = Counter()
+        self._told: dict[tuple[str, str], float] = {}
+        """Whom this node refused, and why → when that was logged last."""
+        self._owing_timer = False
+        """Whether one runs, by the end of which those that are owed it are told how far they have been received."""
+        self.reads_little = False
+        """What is being handled is one small message. What it causes should be written at once; where more arrives at a
+        time, there is more to gain from fewer writes."""
+
+    # -- looking in ----------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> Identity:
+        return self._ways.identity
+
+    @property
+    def congested(self) -> set[int]:
+        """Nodes whose links hold more than they may."""
+        return self._ways.congested
+
+    @property
+    def resent(self) -> int:
+        return self._ways.resent
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something waits for the end of the turn."""
+        return bool(self._ways.dirty)
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(list(self._ways.links.values()))
+
+    def link(self, other: int) -> Link:
+        """To that node; made when it is asked for first."""
+        link = self._ways.links.get(other)
+        if link is None:
+            link = Link(self._context, self._ways, other, self._addresses.get(other, ""))
+            self._ways.links[other] = link
+        return link
+
+    def problems(self) -> dict[int, str]:
+        """Node → why there is no connection with it although there should be."""
+        return {
+            other: link.problem.reason if link.problem else f"out of reach at {link.address}"
+            for other, link in sorted(self._ways.links.items())
+            if link.connection is None and (link.outbox or link.problem or link.is_wanted)
+        }
+
+    # -- connections come and go ---------------------------------------------------------------
+
+    def accepted(self, name: str) -> Connection:
+        """Somebody has connected, from where `name` says."""
+        connection = Connection(name=name)
+        self._expect_greeting(connection)
+        return connection
+
+    def _expect_greeting(self, connection: Connection) -> None:
+        self.connections.add(connection)
+        if self._is_closed:
+            self._refuse(connection, Refusal(Cause.CLOSING, "this node is being closed"))
+            return
+        within_s = self._context.settings.timing.connect_timeout_s
+        connection.deadline = self._context.timers.at(
+            self._context.now_s + within_s,
+            lambda: self._refuse(connection, Refusal(Cause.MALFORMED, "no greeting came in time")),
+        )
+
+    def opened(self, connection: Connection) -> None:
+        """What this side dialled is there."""
+        if connection.is_ended:
+            self._context.outputs.append(Abort(connection))
+            return
+        self.connections.add(connection)
+        link = self.link(connection.other)
+        if link.connection is not None:
+            link.end(connection, Abort(connection))  # the other side was faster
+            self._drop(connection)
+        else:
+            link.greet(connection)
+
+    def lost(self, connection: Connection) -> None:
+        """It is no more, or could not be made."""
+        if connection.is_ended:
+            return
+        self._drop(connection)
+        if connection.other != NOBODY:
+            self.link(connection.other).lost(connection)
+        else:
+            self._forget(connection)
+        # What came through the other node does not come any more.
+        for relayed in [each for each in self._relayed.values() if each.via == connection.other]:
+            if connection.via == NOBODY:
+                self.lost(relayed)
+
+    def _drop(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        if self._relayed.get(connection.other) is connection:
+            del self._relayed[connection.other]
+
+    def _forget(self, connection: Connection) -> None:
+        connection.stage = Stage.ENDED
+        if connection.deadline is not None:
+            connection.deadline.cancel()
+
+    def _end(self, connection: Connection, output: Abort | Close) -> None:
+        if connection.is_ended:
+            return
+        self._drop(connection)
+        if connection.via != NOBODY:
+            self.link(connection.other).lost(connection)
+        elif connection.other != NOBODY:
+            self._context.outputs.append(output)
+            self.link(connection.other).lost(connection)
+        else:
+            self._context.outputs.append(output)
+            self._forget(connection)
+
+    def writable(self, connection: Connection) -> None:
+        """What waited on it has been written."""
+        connection.is_paused = False
+        if connection.stage is Stage.OPEN:
+            self._ways.dirty[self.link(connection.other)] = None
+
+    def connect(self, other: int) -> None:
+        """There should be a connection with `other`."""
+        link = self.link(other)
+        if link.connection is None and not self._is_closed and not link.has_ended():
+            link.is_wanted = True
+            link.dial()
+
+    # -- frames arrive -------------------------------------------------------------------------
+
+    def received(self, connection: Connection, count: int) -> None:
+        """`count` bytes have arrived in the room of `connection`."""
+        message = connection.reader.sole_message(count)
+        if message is not None and connection.stage is Stage.OPEN:
+            link = self._ways.links[connection.other]
+            link.heard_at_s = self._context.now_s
+            self.reads_little = count <= _LITTLE_BYTES
+            self._guarded(connection, lambda: link.on_message(*message))
+            self.reads_little = False
+        else:
+            self._guarded(connection, lambda: self._on_frames(connection, count))
+            if connection.stage is Stage.OPEN:
+                self._ways.links[connection.other].heard_at_s = self._context.now_s
+
+    def _guarded(self, connection: Connection, handle: Callable[[], None]) -> None:
+        """Whoever sends what must not be is cut off."""
+        try:
+            handle()
+        except Refused as refused:
+            self._refuse(connection, refused.refusal)
+        except ProtocolViolation as violation:
+            self._blame(connection, Refusal(Cause.VIOLATION, f"it sent {violation.complaint}"))
+        except NumberingError as error:
+            if connection.via != NOBODY:  # the relay has dropped something: go on where that was
+                self._end(connection, Abort(connection))
+            else:
+                self._blame(connection, Refusal(Cause.MALFORMED, f"it sent {error}"))
+        except (FrameError, WireError) as error:
+            self._blame(connection, Refusal(Cause.MALFORMED, f"it sent {error}"))
+
+    def _on_frames(self, connection: Connection, count: int) -> None:
+        for kind, number, body in connection.reader.received(count):
+            self._on_frame(connection, kind, number, body)
+            if connection.is_ended:
+                return
+
+    def _on_frame(self, connection: Connection, kind: int, number: int, body: memoryview) -> None:
+        if connection.stage is not Stage.OPEN:
+            if kind == Kind.GREETING:
+                self._on_greeting(connection, body)
+            elif kind == Kind.REFUSAL:
+                self._on_refusal(connection, read_refusal(body))
+            else:
+                raise _out_of_place(kind)
+            return
+        link = self._ways.links[connection.other]
+        if kind == MESSAGE:
+            link.on_message(number, body)
+        elif kind == RECEIVED:
+            link.on_received(number)
+            self._watch(link)
+        elif kind == PART:
+            link.on_part(number, body)
+        elif kind == Kind.PING:
+            link.say(Kind.PONG, number)
+        elif kind == Kind.PONG:
+            link.on_pong(min(number / _MICROSECONDS, self._context.now_s))
+        elif kind == Kind.PROBE:
+            self._receiver.on_probe(link.other, number)
+        elif kind == Kind.PROBED:
+            self._receiver.on_probed(link.other, number)
+        elif kind == Kind.RELAY and connection.via == NOBODY:
+            self._on_relay(link, body)
+        elif kind == Kind.GOODBYE:
+            self._on_goodbye(connection, link, number)
+        elif kind == Kind.REFUSAL:
+            self._on_refusal(connection, read_refusal(body))
+        else:
+            raise _out_of_place(kind)
+
+    def _on_greeting(self, connection: Connection, body: memoryview) -> None:
+        greeting = self._ways.identity.check(body)
+        if connection.is_dialled and greeting.node != connection.other:
+            raise Refused(
+                Cause.WRONG_NODE,
+                f"node {greeting.node} answered at the address of node {connection.other}: "
+                "correct the addresses in the cluster file",
+            )
+        link = self.link(greeting.node)
+        former = link.connection
+        is_newer = link.admit(connection, greeting)
+        if former is not None and former is not connection:
+            self._drop(former)
+        link.heard_at_s = self._context.now_s
+        self._watch(link)
+        self._receiver.on_greeted(link.other, greeting.incarnation, is_newer, greeting.dead)
+
+    def _on_goodbye(self, connection: Connection, link: Link, incarnation: int) -> None:
+        self._drop(connection)
+        link.on_goodbye(incarnation)
+        self._watch(link)
+        self._receiver.on_goodbye(link.other, incarnation)
+
+    def _watch(self, link: Link) -> None:
+        """`link` may have room again."""
+        congested = self._ways.congested
+        if link.other in congested and link.outbox.size <= self._context.settings.limits.link_bytes_max // 2:
+            congested.discard(link.other)
+            self._receiver.on_room()
+
+    # -- through a third node ------------------------------------------------------------------
+
+    def connect_by(self, other: int, relay: int) -> None:
+        """`relay` reaches `other`, and this node does not."""
+        link = self.link(other)
+        if link.connection is None and not self._is_closed:
+            link.dial_by(relay)
+
+    def _on_relay(self, link: Link, body: memoryview) -> None:
+        """A frame through the other side of `link`, or for this node to pass on. One that has been passed on is not
+        passed on again, so that none goes round in circles."""
+        if len(body) < _RELAYED_AT:
+            raise FrameError("a relayed frame that is cut off")
+        destination, source = unpack_relayed(body)
+        if destination != self._context.id:
+            if source == link.other and destination in self._ways.links:
+                self._ways.links[destination].relay(destination, source, (bytes(body[_RELAYED_AT:]),))
+            return
+        kind, number, inner = read_whole(body[_RELAYED_AT:])
+        connection = self._relayed_connection(source, link.other, kind)
+        if connection is not None:
+            self._guarded(connection, lambda: self._on_frame(connection, kind, number, inner))
+            if connection.stage is Stage.OPEN:
+                self._ways.links[source].heard_at_s = self._context.now_s
+
+    def _relayed_connection(self, other: int, relay: int, kind: int) -> Connection | None:
+        """That through which a frame of `other` has come by `relay`; None if it is not worth a look."""
+        connection = self._relayed.get(other)
+        if connection is not None and connection.via == relay and (
+            connection.is_dialled or connection.stage is Stage.OPEN or kind != Kind.GREETING
+        ):
+            return connection
+        if kind != Kind.GREETING or other not in self._ways.identity.others:
+            return None
+        connection = Connection(name=f"node {other} by node {relay}", via=relay)
+        self._relayed[other] = connection
+        self._expect_greeting(connection)
+        return connection
+
+    # -- the end of a turn ---------------------------------------------------------------------
+
+    def end_turn(self) -> None:
+        """Write what waits."""
+        ways = self._ways
+        while ways.dirty:
+            dirty, ways.dirty = ways.dirty, {}
+            for link in dirty:
+                if not self._is_closed or link.connection is not None:
+                    link.flush()
+        if ways.owing and not self._owing_timer:
+            self._owing_timer = True
+            within_s = self._context.settings.timing.acknowledge_within_s
+            self._context.timers.at(self._context.now_s + within_s, self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        self._owing_timer = False
+        owing, self._ways.owing = self._ways.owing, {}
+        for link in owing:
+            link.flush(tell=True)
+            if link.connection is not None and link.inbox.told != link.inbox.last:
+                self._ways.owing[link] = None  # nothing could be written now
+
+    def ping(self, other: int) -> None:
+        """Ask `other` for a sign of life; connect first, if need be."""
+        link = self.link(other)
+        if not link.say(Kind.PING, int(self._context.now_s * _MICROSECONDS)):
+            self.connect(other)
+
+    def say(self, other: int, kind: Kind, number: int) -> bool:
+        """Write a frame without a body; False if there is no connection."""
+        return self.link(other).say(kind, number)
+
+    # -- what goes wrong -----------------------------------------------------------------------
+
+    def _refuse(self, connection: Connection, refusal: Refusal) -> None:
+        """Tell the other side why, and end."""
+        self._count_refusal(refusal, connection.name)
+        link = self.link(connection.other) if connection.other != NOBODY else None
+        if link is not None:
+            link.write(connection, refusal.framed())
+        elif connection.via == NOBODY:
+            self._context.outputs.append(_write(connection, refusal.framed()))
+        self._end(connection, Close(connection))
+
+    def _blame(self, connection: Connection, refusal: Refusal) -> None:
+        if connection.stage is Stage.OPEN:
+            self.link(connection.other).ban(refusal)
+        self._refuse(connection, refusal)
+
+    def _count_refusal(self, refusal: Refusal, who: str) -> None:
+        self.refused[refusal.cause.value] += 1
+        # Whoever is refused tries again: once a minute is enough to read of it.
+        told, now_s = (who.partition(":")[0], refusal.reason), self._context.now_s
+        repeated = now_s - self._told.get(told, -_TELL_AGAIN_S) < _TELL_AGAIN_S
+        level = DEBUG if repeated or refusal.cause.is_harmless else WARNING
+        self._context.log(level, f"refused {who}: {refusal.reason}")
+        if not repeated:
+            if len(self._told) >= _TOLD_MAX:
+                self._told.clear()
+            self._told[told] = now_s
+
+    def _on_refusal(self, connection: Connection, refusal: Refusal) -> None:
+        other = connection.other
+        self._end(connection, Abort(connection))
+        if other == NOBODY or self._is_closed:
+            return
+        is_news = self.link(other).on_refused(refusal)
+        self.refused_by_others[refusal.cause.value] += 1
+        level = WARNING if is_news and not refusal.cause.is_harmless else DEBUG
+        self._context.log(level, f"was refused by node {other}: {refusal.reason}")
+        if refusal.cause.is_fatal:
+            self._receiver.on_fatal(refusal)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    @property
+    def has_unacknowledged(self) -> bool:
+        """Whether something that was sent to nodes that are connected has not been acknowledged."""
+        return any(link.connection is not None and link.outbox for link in self._ways.links.values())
+
+    def say_goodbye(self) -> None:
+        """The last frames. The other side ends the connection then: if this one did, with bytes in it that have not
+        been read, the goodbye could be lost."""
+        self._is_closed = True
+        for link in self._ways.links.values():
+            if link.connection is not None:
+                link.flush()
+                link.say(Kind.GOODBYE, self.identity.incarnation)
+            link.close()
+
+    def abort_all(self) -> None:
+        """End every connection at once, and make none any more."""
+        self._is_closed = True
+        for link in self._ways.links.values():
+            link.close()
+        for connection in list(self.connections):
+            self._end(connection, Abort(connection))
+        for link in self._ways.links.values():
+            link.close()
+        self._ways.dirty.clear()
+        self._ways.owing.clear()
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant does not hold. For tests."""
+        for link in self._ways.links.values():
+            link.check()
+            if link.connection is not None and link.connection.via == NOBODY:
+                assert link.connection in self.connections, f"{link.connection} is used and not counted"
+        for connection in self.connections:
+            assert not connection.is_ended, f"{connection} is kept"
+
+
+def _out_of_place(kind: int) -> FrameError:
+    return FrameError(f"a frame of kind {Kind(kind).name} out of place")
