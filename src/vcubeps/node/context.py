@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-
-
 from vcubeps.mixing import mix64
 from vcubeps.node.outputs import WARNING, AnyOutput, Log
 from vcubeps.node.settings import ClusterSettings

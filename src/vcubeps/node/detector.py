@@ -13,7 +13,7 @@ from the question: whoever is cut off from a quorum knows that before it could s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 from vcubeps.node.context import Context
@@ -180,7 +180,10 @@ class Detector:
             self._links.ping(other)
         silent_s, limit_s = now_s - since_s, self.limit_s(watch)
         count = self._detection.helpers
-        if silent_s >= (_FIRST_HELP if not watch.helpers else _SECOND_HELP) * limit_s and len(watch.helpers) < 2 * count:
+        if (
+            silent_s >= (_FIRST_HELP if not watch.helpers else _SECOND_HELP) * limit_s
+            and len(watch.helpers) < 2 * count
+        ):
             self._ask_others(other, watch, count, silent_s)
         is_new = link.incarnation < 0 and now_s - self._started_at_s < self._detection.start_within_s
         if silent_s >= limit_s and not is_new and self._judge.may_suspect():

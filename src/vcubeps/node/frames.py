@@ -69,6 +69,16 @@ def frame(kind: int, number: int = 0, body: bytes = b"") -> bytes:
     return pack_header(len(body), kind, number) + body
 
 
+def read_whole(data: memoryview) -> Frame:
+    """The frame that `data` is."""
+    if len(data) < HEADER_BYTES:
+        raise FrameError("a frame that is cut off")
+    size, kind, number = _unpack_header(data)
+    if kind not in _KINDS or size != len(data) - HEADER_BYTES:
+        raise FrameError(f"a frame of kind {kind} and {size} bytes that has {len(data) - HEADER_BYTES}")
+    return kind, number, data[HEADER_BYTES:]
+
+
 class FrameReader:
     """Cuts a stream of bytes into frames, in the buffer that they were received into.
 

@@ -31,7 +31,17 @@ class Ways:
     Invariant: a link is in `dirty` if it may have something to write.
     """
 
-    __slots__ = ("congested", "dirty", "dead_here", "identity", "links", "on_message", "on_round_trip", "owing", "resent")
+    __slots__ = (
+        "congested",
+        "dead_here",
+        "dirty",
+        "identity",
+        "links",
+        "on_message",
+        "on_round_trip",
+        "owing",
+        "resent",
+    )
 
     def __init__(
         self,

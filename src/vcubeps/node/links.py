@@ -12,11 +12,10 @@ from typing import Protocol
 
 from vcubeps.node.connection import NOBODY, Connection, Stage
 from vcubeps.node.context import Context
-from vcubeps.node.frames import MESSAGE, PART, RECEIVED, FrameError, Kind, frame
-from vcubeps.node.frames import read_whole
+from vcubeps.node.frames import MESSAGE, PART, RECEIVED, FrameError, Kind, frame, read_whole
 from vcubeps.node.greeting import Cause, Identity, Refusal, Refused, read_refusal
 from vcubeps.node.link import RELAYED_BYTES, Link, Ways, unpack_relayed
-from vcubeps.node.outputs import DEBUG, WARNING, Abort, Close
+from vcubeps.node.outputs import DEBUG, WARNING, Abort, Close, Write
 from vcubeps.node.retransmission import NumberingError
 from vcubeps.node.wire import WireError
 from vcubeps.protocol.errors import ProtocolViolation
@@ -345,8 +344,10 @@ class Links:
     def _relayed_connection(self, other: int, relay: int, kind: int) -> Connection | None:
         """That through which a frame of `other` has come by `relay`; None if it is not worth a look."""
         connection = self._relayed.get(other)
-        if connection is not None and connection.via == relay and (
-            connection.is_dialled or connection.stage is Stage.OPEN or kind != Kind.GREETING
+        if (
+            connection is not None
+            and connection.via == relay
+            and (connection.is_dialled or connection.stage is Stage.OPEN or kind != Kind.GREETING)
         ):
             return connection
         if kind != Kind.GREETING or other not in self._ways.identity.others:
@@ -398,7 +399,7 @@ class Links:
         if link is not None:
             link.write(connection, refusal.framed())
         elif connection.via == NOBODY:
-            self._context.outputs.append(_write(connection, refusal.framed()))
+            self._context.outputs.append(Write(connection, refusal.framed()))
         self._end(connection, Close(connection))
 
     def _blame(self, connection: Connection, refusal: Refusal) -> None:

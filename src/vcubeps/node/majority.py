@@ -38,7 +38,7 @@ class Majority:
 
     def answered(self, other: int, sent_at_s: float) -> None:
         """`other` has answered what was sent then."""
-        if self._voters is not None and other in self._voters.nodes:
+        if self._voters is not None and other in self._voters:
             self._contacts[other] = max(sent_at_s, self._contacts.get(other, NEVER_S))
             if sent_at_s > self._since_s:
                 self._renew()

@@ -14,7 +14,6 @@ from vcubeps.node.lifecycle import Life
 from vcubeps.protocol.messages import Barrier
 from vcubeps.protocol.outputs import Acknowledged, Deliver, MemberJoined, MemberLeft
 
-
 DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
 """Levels of `Log`, as Python's `logging` numbers them."""
 

@@ -5,12 +5,13 @@ Data only. `config` reads it from a cluster file and checks it; docs/reference/c
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from vcubeps.cube import MAX_DIMENSION
+from vcubeps.mixing import mix
 from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES, MAX_QUEUED
 
 STAMP_BYTES = 8
@@ -90,21 +91,59 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         float, Meta(gt=0, description="before the second attempt to connect; doubles with each attempt")
     ] = 0.05
     reconnect_max_s: Annotated[float, Meta(gt=0, description="longest wait between two attempts")] = 2.0
-    unreachable_after_s: Annotated[
-        float,
-        Meta(
-            gt=0,
-            description="how long a node that this one has something for, or has lost the connection with, may be out "
-            "of reach, or take nothing in, before it counts as crashed; it is let in again when it is back",
-        ),
-    ] = 30.0
     acknowledge_within_s: Annotated[
         float, Meta(gt=0, description="how long an acknowledgement between two nodes waits for company")
     ] = 0.2
     close_within_s: Annotated[
         float,
-        Meta(gt=0, description="how long closing a node may wait for its leaves to be known everywhere"),
+        Meta(
+            gt=0,
+            description="how long closing a node may wait for its publications to be acknowledged and its leaves to be "
+            "known everywhere",
+        ),
     ] = 1.5
+
+
+class Detection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How nodes find out that others have crashed, or that they are cut off themselves."""
+
+    ping_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="in this time a node asks as many others as the cube has dimensions for a sign of life, those "
+            "first that it has not heard of for longest",
+        ),
+    ] = 0.5
+    contact_s: Annotated[
+        float,
+        Meta(
+            gt=0, description="how long a voter that has answered counts as reached; at least twice `ping_s`"
+        ),
+    ] = 1.25
+    suspect_after_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="how long a node may leave a question unanswered, and be out of reach of those who are asked to "
+            "help, before it counts as crashed; longer than `contact_s`, and more where answers take long",
+        ),
+    ] = 1.75
+    helpers: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=16,
+            description="how many others are asked at a time whether they reach a node that is silent",
+        ),
+    ] = 3
+    start_within_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="how long a node that has not been heard of since this one started may take to come",
+        ),
+    ] = 10.0
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -145,8 +184,20 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             description="directory, relative to the file, that nodes write their traces to; none if left out"
         ),
     ] = None
+    partition: Annotated[
+        Literal["majority", "continue"],
+        Meta(
+            description="what a node does that is out of contact with every quorum of the voters: `majority`, it is "
+            "isolated and starts nothing; `continue`, it goes on with those that it reaches, and so do the others"
+        ),
+    ] = "majority"
+    voters: Annotated[
+        tuple[int, ...] | None,
+        Meta(description="the nodes that decide where `partition` is `majority`; all, if left out"),
+    ] = None
     limits: Limits = Limits()
     timing: Timing = Timing()
+    detection: Detection = Detection()
 
     def node(self, number: int) -> NodeSettings:
         """The settings of node `number`, which must be there."""
@@ -155,6 +206,11 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     @property
     def ids(self) -> tuple[int, ...]:
         return tuple(node.id for node in self.nodes)
+
+    @property
+    def voting(self) -> tuple[int, ...] | None:
+        """Who decides when the network is cut; None: everybody goes on."""
+        return None if self.partition == "continue" else self.voters or self.ids
 
 
 def host_and_port(address: str) -> tuple[str, int]:
@@ -165,3 +221,30 @@ def host_and_port(address: str) -> tuple[str, int]:
     """
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def shared_settings(settings: ClusterSettings) -> dict[str, str]:
+    """What the nodes of a cluster must agree on, in words that can be compared.
+
+    >>> one = NodeSettings(id=0, address="a:1"), NodeSettings(id=1, address="b:1"), NodeSettings(id=5, address="c:1")
+    >>> shared_settings(ClusterSettings(cluster="demo", nodes=one))["nodes"]
+    '0-1,5'
+    """
+    voting = settings.voting
+    return {
+        "nodes": _ranges(settings.ids),
+        "partition": settings.partition,
+        "voters": _ranges(voting) if voting is not None else "none",
+    }
+
+
+def _ranges(ids: tuple[int, ...]) -> str:
+    """Ids in few words; of very many, the first, and a digest of all."""
+    parts: list[list[int]] = []
+    for number in sorted(ids):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    text = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+    return text if len(text) <= 200 else f"{text[:180]}… ({len(ids)} nodes, {mix(*sorted(ids)):016x})"

@@ -259,6 +259,10 @@ class Peer:
         local = self._local
         return local.known.get(node, local.ended(node))
 
+    def ended_incarnation(self, node: int) -> int:
+        """Newest incarnation of `node` that is no more, as far as is known here; −1 if there was none."""
+        return self._local.ended(node)
+
     def believes_dead(self, node: int) -> bool:
         """Whether `node` is absent, or its incarnation that this one deals with has been declared crashed; a node that
         boots and has been told to expect `node` does not."""

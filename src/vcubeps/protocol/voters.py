@@ -25,6 +25,9 @@ class Voters:
             raise UsageError("without voters there is no quorum: name some nodes, or give none at all")
         self._smallest = min(self._nodes)
 
+    def __contains__(self, node: int) -> bool:
+        return node in self._nodes
+
     def is_quorum(self, nodes: Container[int]) -> bool:
         present = sum(voter in nodes for voter in self._nodes)
         return 2 * present > len(self._nodes) or (2 * present == len(self._nodes) and self._smallest in nodes)
