@@ -32,11 +32,13 @@ class Stage(enum.Enum):
 class Connection:
     """`other` is the node that it is with: known from the start if this side dials, and from its greeting if not."""
 
-    __slots__ = ("deadline", "is_dialled", "is_paused", "name", "other", "reader", "stage", "via")
+    __slots__ = ("channel", "deadline", "is_dialled", "is_paused", "name", "other", "reader", "stage", "via")
 
-    def __init__(self, other: int = NOBODY, name: str = "", via: int = NOBODY) -> None:
+    def __init__(self, other: int = NOBODY, name: str = "", via: int = NOBODY, channel: int = 0) -> None:
         self.other = other
         self.is_dialled = other != NOBODY
+        self.channel = channel
+        """Tells relayed connections between the same two nodes apart; the one who dials chooses it."""
         self.stage = Stage.DIALLING if self.is_dialled else Stage.GREETING
         self.name = name
         """Where it comes from, for logs."""

@@ -17,8 +17,9 @@ _SMALL_BYTES = 32 << 10
 """A message up to here is worth joining with its header; parts up to here in all are joined before they are written:
 beyond, the copy costs more than it saves."""
 
-_RELAYED = Struct(">II")
-"""What comes before a frame inside a RELAY: the node that it is for, and the node that it is from."""
+_RELAYED = Struct(">III?")
+"""What comes before a frame inside a RELAY: the node that it is for, the node that it is from, the channel, and whether the
+sender is the one who dialled it."""
 RELAYED_BYTES = HEADER_BYTES + _RELAYED.size
 pack_relayed, unpack_relayed = _RELAYED.pack, _RELAYED.unpack_from
 
@@ -75,7 +76,7 @@ class Link:
     """
 
     __slots__ = (
-        "_asked_at_s", "_asked_number", "_attempt", "_banned", "_bytes_max", "_connected_at_s", "_context", "_greetings",
+        "_asked_at_s", "_asked_number", "_attempt", "_banned", "_by_relay", "_bytes_max", "_connected_at_s", "_context", "_greetings",
         "_greetings_heard", "_pause_s", "_retry", "_ways", "address", "arrived", "connection", "gone", "heard_at_s",
         "inbox", "incarnation", "instance", "is_wanted", "other", "outbox", "problem", "round_trip_at_s",
     )  # fmt: skip
@@ -101,6 +102,8 @@ class Link:
         """The one in use, which is open."""
         self._attempt: Connection | None = None
         """A direct one that this side is dialling, or has greeted on and has not been answered."""
+        self._by_relay: Connection | None = None
+        """A relayed one on which this side has greeted and has not been answered."""
         self._greetings = 0
         """Number of the last greeting that this side made."""
         self._greetings_heard = 0
@@ -192,17 +195,17 @@ class Link:
             self._context.outputs.append(WriteAll(connection, parts))
 
     def _relay(self, connection: Connection, parts: tuple[bytes | memoryview, ...]) -> None:
-        relay = self._ways.links[connection.via]
-        relay.relay(self.other, self._context.id, parts)
+        head = pack_relayed(self.other, self._context.id, connection.channel, connection.is_dialled)
+        self._ways.links[connection.via].relay(head, *parts)
 
-    def relay(self, destination: int, source: int, parts: tuple[bytes | memoryview, ...]) -> None:
-        """Write a frame of `source` for `destination` on this link, whose other side is one of the two or passes it on.
-        It is lost where there is no direct connection, or too much waits on it: the two of them will notice."""
+    def relay(self, *parts: bytes | memoryview) -> None:
+        """Write a RELAY on this link, whose other side is the one it is for, or passes it on. It is lost where there is no
+        direct connection, or too much waits on it: those who speak will notice."""
         connection = self.connection
         if connection is None or connection.via != NOBODY or connection.is_paused:
             return
-        size = _RELAYED.size + sum(map(len, parts))
-        head = pack_header(size, Kind.RELAY, 0) + pack_relayed(destination, source)
+        size = sum(map(len, parts))
+        head = pack_header(size, Kind.RELAY, 0)
         if size <= _SMALL_BYTES:
             self._context.outputs.append(Write(connection, b"".join((head, *parts))))
         else:
@@ -265,10 +268,18 @@ class Link:
         self._pause_s = min(max(2 * self._pause_s, timing.reconnect_min_s), timing.reconnect_max_s)
         self._context.outputs.append(Dial(connection, self.address))
 
-    def dial_by(self, relay: int) -> None:
+    def dial_by(self, relay: int) -> Connection:
         """Connect through `relay`, which reaches the other node; this one does not."""
-        connection = Connection(self.other, name=f"node {self.other} by node {relay}", via=relay)
+        former = self._by_relay
+        if former is not None:
+            self._forget(former)
+        if self.connection is not None:
+            self._end(self.connection, Abort(self.connection))  # nothing comes through it any more
+        name = f"node {self.other} by node {relay}"
+        connection = Connection(self.other, name, relay, channel=self._greetings + 1)
+        self._by_relay = connection
         self.greet(connection)
+        return connection
 
     def _give_up(self, connection: Connection) -> None:
         self._context.outputs.append(Abort(connection))
@@ -303,10 +314,17 @@ class Link:
         self._asked_number = 0
         if not connection.is_dialled:
             self.write(connection, self._greeting())
-        for former in {self.connection, self._attempt} - {None, connection}:
-            assert former is not None
-            self._end(former, Abort(former))
-        self.connection, self._attempt = connection, None
+        for former in (self.connection, self._attempt, self._by_relay):
+            # One that is being dialled directly may be better than the one through a relay.
+            if (
+                former is not None
+                and former is not connection
+                and (connection.via == NOBODY or former is not self._attempt)
+            ):
+                self._end(former, Abort(former))
+        self.connection, self._by_relay = connection, None
+        if connection is self._attempt:
+            self._attempt = None
         connection.stage = Stage.OPEN
         connection.other = self.other
         connection.reader.bytes_max = self._context.settings.limits.frame_bytes_max
@@ -315,6 +333,8 @@ class Link:
         self.problem = None
         self._connected_at_s = self._context.now_s
         self._ways.dirty[self] = None
+        if connection.via != NOBODY:
+            self._retry_later(self._context.settings.timing.reconnect_max_s)
         is_newer = greeting.incarnation > self.incarnation
         self.incarnation = max(self.incarnation, greeting.incarnation)
         self._context.log(DEBUG, f"connected with {connection.name}")
@@ -340,13 +360,10 @@ class Link:
             raise Refused(
                 Cause.TAKEN, f"node {self.other} runs already, with another process: give each its own id"
             )
-        is_crossing = (
-            self._attempt is not None and self._attempt.stage is Stage.GREETING and connection.via == NOBODY
-        )
-        if is_crossing and not connection.is_dialled and me < self.other:
+        own = self._attempt if connection.via == NOBODY else self._by_relay
+        is_crossing = own is not None and own.stage is Stage.GREETING and not connection.is_dialled
+        if is_crossing and me < self.other:
             raise Refused(Cause.COLLISION, f"node {me} is connecting to node {self.other} itself")
-        if connection.via != NOBODY and self.connection is not None and self.connection.via == NOBODY:
-            raise Refused(Cause.COLLISION, f"node {me} reaches node {self.other} directly")
 
     def lost(self, connection: Connection) -> None:
         """`connection`, of this link, is no more, or could not be made."""
@@ -358,18 +375,26 @@ class Link:
             self._context.log(DEBUG, f"lost the connection with {connection.name}")
         was_attempt = connection is self._attempt
         self._forget(connection)
-        if was_attempt and self.connection is None:
-            pause_s = self._pause_s * (0.5 + self._context.draw() / 2)
-            self._retry = self._context.timers.at(self._context.now_s + pause_s, self._try_again)
+        if was_attempt and (self.connection is None or self.connection.via != NOBODY):
+            self._retry_later(self._pause_s * (0.5 + self._context.draw() / 2))
         self._ways.dirty[self] = None  # what waits, or may have been lost on the way, needs a new one
 
+    def _retry_later(self, pause_s: float) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        self._retry = self._context.timers.at(self._context.now_s + pause_s, self._try_again)
+
     def _try_again(self) -> None:
-        if self.connection is None and (self.outbox or self.is_wanted):
+        connection = self.connection
+        if (connection is None and (self.outbox or self.is_wanted)) or (
+            connection is not None and connection.via != NOBODY
+        ):
             self.dial()
 
     def _end(self, connection: Connection, output: Abort | Close) -> None:
         """This side ends it; its loss is not told again."""
-        self._context.outputs.append(output)
+        if connection.via == NOBODY:
+            self._context.outputs.append(output)
         self._forget(connection)
 
     def _forget(self, connection: Connection) -> None:
@@ -381,6 +406,8 @@ class Link:
             self._asked_number = 0
         if connection is self._attempt:
             self._attempt = None
+        if connection is self._by_relay:
+            self._by_relay = None
 
     def on_refused(self, refusal: Refusal) -> bool:
         """The other side ended the connection, or did not let it come about. Whether that is news."""

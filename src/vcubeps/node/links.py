@@ -64,7 +64,8 @@ class Receiver(Protocol):
 
 
 class Links:
-    """Invariants: `connections` are those that have not ended; a relayed one is in `_relayed`, by its other node."""
+    """Invariants: `connections` are those that have not ended, but for direct ones that this side is dialling; a relayed
+    one is in `_relayed` too."""
 
     __slots__ = (
         "_addresses", "_context", "_is_closed", "_owing_timer", "_receiver", "_relayed", "_told", "_ways", "connections",
@@ -79,8 +80,8 @@ class Links:
         self._receiver = receiver
         self._ways = Ways(identity, receiver.on_message, receiver.on_round_trip, receiver.dead_here)
         self.connections: set[Connection] = set()
-        self._relayed: dict[int, Connection] = {}
-        """Node → the connection with it through another, if there is one."""
+        self._relayed: dict[tuple[int, bool, int], Connection] = {}
+        """(node, whether this side dialled, channel) → the connection with it through another."""
         self._is_closed = False
         self.refused: Counter[str] = Counter()
         """Connections that this node ended, by cause."""
@@ -158,7 +159,7 @@ class Links:
             return
         self.connections.add(connection)
         link = self.link(connection.other)
-        if link.connection is not None:
+        if link.connection is not None and link.connection.via == NOBODY:
             link.end(connection, Abort(connection))  # the other side was faster
             self._drop(connection)
         else:
@@ -173,15 +174,15 @@ class Links:
             self.link(connection.other).lost(connection)
         else:
             self._forget(connection)
-        # What came through the other node does not come any more.
-        for relayed in [each for each in self._relayed.values() if each.via == connection.other]:
-            if connection.via == NOBODY:
+        if connection.via == NOBODY:
+            # What came through the other node does not come any more.
+            for relayed in [each for each in self._relayed.values() if each.via == connection.other]:
                 self.lost(relayed)
 
     def _drop(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        if self._relayed.get(connection.other) is connection:
-            del self._relayed[connection.other]
+        for key in [key for key, relayed in self._relayed.items() if relayed is connection]:
+            del self._relayed[key]
 
     def _forget(self, connection: Connection) -> None:
         connection.stage = Stage.ENDED
@@ -295,9 +296,8 @@ class Links:
                 "correct the addresses in the cluster file",
             )
         link = self.link(greeting.node)
-        former = link.connection
         is_newer = link.admit(connection, greeting)
-        if former is not None and former is not connection:
+        for former in [each for each in self.connections if each.is_ended]:
             self._drop(former)
         link.heard_at_s = self._context.now_s
         self._watch(link)
@@ -320,42 +320,38 @@ class Links:
 
     def connect_by(self, other: int, relay: int) -> None:
         """`relay` reaches `other`, and this node does not."""
-        link = self.link(other)
-        if link.connection is None and not self._is_closed:
-            link.dial_by(relay)
+        if self._is_closed:
+            return
+        connection = self.link(other).dial_by(relay)
+        self.connections = {each for each in self.connections if not each.is_ended}
+        self.connections.add(connection)
+        self._relayed[other, True, connection.channel] = connection
 
     def _on_relay(self, link: Link, body: memoryview) -> None:
         """A frame through the other side of `link`, or for this node to pass on. One that has been passed on is not
         passed on again, so that none goes round in circles."""
         if len(body) < _RELAYED_AT:
             raise FrameError("a relayed frame that is cut off")
-        destination, source = unpack_relayed(body)
+        destination, source, channel, from_dialler = unpack_relayed(body)
         if destination != self._context.id:
             if source == link.other and destination in self._ways.links:
-                self._ways.links[destination].relay(destination, source, (bytes(body[_RELAYED_AT:]),))
+                self._ways.links[destination].relay(bytes(body))
             return
         kind, number, inner = read_whole(body[_RELAYED_AT:])
-        connection = self._relayed_connection(source, link.other, kind)
-        if connection is not None:
-            self._guarded(connection, lambda: self._on_frame(connection, kind, number, inner))
-            if connection.stage is Stage.OPEN:
-                self._ways.links[source].heard_at_s = self._context.now_s
-
-    def _relayed_connection(self, other: int, relay: int, kind: int) -> Connection | None:
-        """That through which a frame of `other` has come by `relay`; None if it is not worth a look."""
-        connection = self._relayed.get(other)
-        if (
-            connection is not None
-            and connection.via == relay
-            and (connection.is_dialled or connection.stage is Stage.OPEN or kind != Kind.GREETING)
-        ):
-            return connection
-        if kind != Kind.GREETING or other not in self._ways.identity.others:
-            return None
-        connection = Connection(name=f"node {other} by node {relay}", via=relay)
-        self._relayed[other] = connection
-        self._expect_greeting(connection)
-        return connection
+        key = source, not from_dialler, channel
+        connection = self._relayed.get(key)
+        if connection is None:
+            if not from_dialler or kind != Kind.GREETING or source not in self._ways.identity.others:
+                return
+            connection = Connection(
+                name=f"node {source} by node {link.other}", via=link.other, channel=channel
+            )
+            connection.other = source  # whom the answer goes to; whether it is that node, its greeting says
+            self._relayed[key] = connection
+            self._expect_greeting(connection)
+        self._guarded(connection, lambda: self._on_frame(connection, kind, number, inner))
+        if connection.stage is Stage.OPEN:
+            self._ways.links[source].heard_at_s = self._context.now_s
 
     # -- the end of a turn ---------------------------------------------------------------------
 
