@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from math import ceil
 from typing import Protocol
 
 from vcubeps.node.connection import NOBODY, Connection, Stage
@@ -379,7 +380,7 @@ class Links:
     def ping(self, other: int) -> None:
         """Ask `other` for a sign of life; connect first, if need be."""
         link = self.link(other)
-        if not link.say(Kind.PING, int(self._context.now_s * _MICROSECONDS)):
+        if not link.say(Kind.PING, ceil(self._context.now_s * _MICROSECONDS)):
             self.connect(other)
 
     def say(self, other: int, kind: Kind, number: int) -> bool:
