@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from vcubeps.net.cluster import LocalCluster, WorkerFailed
     from vcubeps.net.config import ConfigError
     from vcubeps.net.errors import (
+        Isolated,
+        ListenError,
         NodeClosed,
         NodeError,
         NodeRefused,
@@ -26,24 +28,25 @@ if TYPE_CHECKING:
         Unacknowledged,
     )
     from vcubeps.net.events import Disconnected, Event, Gap, Joined, Left
-    from vcubeps.net.mesh import ListenError
     from vcubeps.net.message import Message
     from vcubeps.net.node import Node
     from vcubeps.net.node import open_node as open
     from vcubeps.net.subscription import Receipt, Subscription
-    from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings, Timing
+    from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing
     from vcubeps.protocol.errors import UsageError
 
 _HOMES = {
     "ClusterSettings": "vcubeps.node.settings",
     "ConfigError": "vcubeps.net.config",
+    "Detection": "vcubeps.node.settings",
     "Disconnected": "vcubeps.net.events",
     "Event": "vcubeps.net.events",
     "Gap": "vcubeps.net.events",
+    "Isolated": "vcubeps.net.errors",
     "Joined": "vcubeps.net.events",
     "Left": "vcubeps.net.events",
     "Limits": "vcubeps.node.settings",
-    "ListenError": "vcubeps.net.mesh",
+    "ListenError": "vcubeps.net.errors",
     "LocalCluster": "vcubeps.net.cluster",
     "Message": "vcubeps.net.message",
     "Node": "vcubeps.net.node",
@@ -63,7 +66,7 @@ _HOMES = {
 }
 
 __all__ = [
-    "ClusterSettings", "ConfigError", "Disconnected", "Event", "Gap", "Joined", "Left", "Limits", "ListenError",
+    "ClusterSettings", "ConfigError", "Detection", "Disconnected", "Event", "Gap", "Isolated", "Joined", "Left", "Limits", "ListenError",
     "LocalCluster", "Message", "Node", "NodeClosed", "NodeError", "NodeRefused", "NodeSettings", "Receipt",
     "SlowSubscriber", "Subscription", "SubscriptionClosed", "Timing", "Unacknowledged", "UsageError", "WorkerFailed",
     "open",

@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
+from vcubeps.net.mesh import ListenError
 
 import vcubeps
 from net.live import FAST, Live, Member, run, until
 from vcubeps.net.incarnation import VolatileIncarnation
-from vcubeps.net.mesh import ListenError
 from vcubeps.net.node import start_node
 from vcubeps.node.frames import PROTOCOL_VERSION, FrameReader, Kind, frame, pack_header
 from vcubeps.node.greeting import Identity, Refusal, read_refusal

@@ -7,15 +7,15 @@ import sys
 
 import aiohttp
 import pytest
+from vcubeps.net.mesh import ListenError
+from vcubeps.net.runtime import Runtime
 
 from gateways import door_of, serving, unread_until_disconnected
 from vcubeps.net.errors import NodeRefused
 from vcubeps.net.events import Joined, Left
 from vcubeps.net.gateway import Gateway
 from vcubeps.net.incarnation import VolatileIncarnation
-from vcubeps.net.mesh import ListenError
 from vcubeps.net.node import Node, start_node
-from vcubeps.net.runtime import Runtime
 from vcubeps.node.settings import ClusterSettings, NodeSettings
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from vcubeps.net.topics import ALONE_NS, LocalTopic
 
 from net.live import Live, run
 from vcubeps.net import topics
 from vcubeps.net.measures import TopicMeasures
-from vcubeps.net.topics import ALONE_NS, LocalTopic
 from vcubeps.node.settings import Limits
 
 

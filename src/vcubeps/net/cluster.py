@@ -83,6 +83,7 @@ class LocalCluster:
             ),
             limits=self._limits,
             timing=self._timing,
+            partition="continue",
         )
         try:
             settings = config.checked(settings)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from vcubeps.node.errors import Isolated, NodeEnded, NodeError
 
-class NodeError(Exception):
-    """Base of what can happen to a node, a subscription or a publication."""
+__all__ = [
+    "Isolated", "ListenError", "NodeClosed", "NodeEnded", "NodeError", "NodeRefused", "SlowSubscriber",
+    "SubscriptionClosed", "Unacknowledged",
+]  # fmt: skip
 
 
-class NodeClosed(NodeError):
+class ListenError(OSError):
+    """The node's address cannot be listened on; the text says why and what to do."""
+
+
+class NodeClosed(NodeEnded):
     """The node has been closed; open another."""
 
 

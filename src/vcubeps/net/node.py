@@ -12,9 +12,10 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from vcubeps.net import config
 from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
 from vcubeps.net.message import codec_named
-from vcubeps.net.runtime import Runtime
+from vcubeps.net.shell import Shell
 from vcubeps.net.subscription import OnMessage, Slow, Subscription
 from vcubeps.node.settings import ClusterSettings
+from vcubeps.node.topics import Reader
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import check_topic
 
@@ -48,23 +49,23 @@ class Opening(Generic[_Opened]):
 class Node:
     """One node of a cluster, in this process. Get it from `open` or from a `LocalCluster`."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
         self._gateway: _Closable | None = None
 
     @property
     def id(self) -> int:
-        return self._runtime.id
+        return self._shell.id
 
     @property
     def incarnation(self) -> int:
         """How often this node had started before, or had been taken for crashed."""
-        return self._runtime.peer.incarnation
+        return self._shell.machine.peer.incarnation
 
     @property
     def nodes(self) -> tuple[int, ...]:
         """All nodes of the cluster file."""
-        return self._runtime.settings.ids
+        return self._shell.settings.ids
 
     def subscribe(
         self,
@@ -122,29 +123,37 @@ class Node:
                 )
             chosen = codec_named(codec)
         except UsageError as error:
-            raise self._runtime.refused(error) from None
-        join = self._runtime.memberships.join
-        return Opening(lambda: join(topic, chosen, slow, reads, on_message, queue_messages_max))
+            raise self._shell.refused(error) from None
+        limits = self._shell.settings.limits
+        keeps = reads and on_message is None
+        reader = Reader(
+            queue_messages_max or limits.queue_messages_max,
+            limits.queue_bytes_max,
+            keeps=keeps,
+            ends_if_slow=slow == "disconnect",
+        )
+        subscription = Subscription(self._shell, topic, chosen, reader, reads, on_message)
+        return Opening(lambda: self._shell.join(subscription))
 
     def members(self, topic: str) -> tuple[int, ...]:
         """The members of `topic` as this node sees it; empty if it is not a member itself."""
-        return self._runtime.members(topic)
+        return self._shell.members(topic)
 
     def problems(self) -> dict[int, str]:
         """Nodes that this one has something for and cannot reach, with the reason: a subscription waits for them."""
-        return self._runtime.problems()
+        return self._shell.problems()
 
     async def wait_failed(self) -> Exception:
         """Wait until the node can do nothing any more, because the others refuse it for good; returns why."""
-        await self._runtime.failed.wait()
-        assert self._runtime.failure is not None
-        return self._runtime.failure
+        await self._shell.failed.wait()
+        assert self._shell.failure is not None
+        return self._shell.failure
 
     async def close(self) -> None:
         """Leave every topic and end; the other nodes know that it has ended."""
         if self._gateway is not None:
             await self._gateway.close()
-        await self._runtime.close()
+        await self._shell.close()
 
     async def __aenter__(self) -> Node:
         return self
@@ -153,7 +162,7 @@ class Node:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"Node({self.id} of {self._runtime.settings.cluster!r})"
+        return f"Node({self.id} of {self._shell.settings.cluster!r})"
 
 
 def open_node(
@@ -211,18 +220,18 @@ async def start_node(
         from vcubeps.net.trace import TraceWriter  # noqa: PLC0415 - needs pyarrow, which takes its time
 
         tracer = TraceWriter(trace_dir, node)
-    runtime = Runtime(settings, node, incarnations, tracer)
-    opened = Node(runtime)
+    shell = Shell(settings, node, incarnations, tracer)
+    opened = Node(shell)
     try:
-        await runtime.mesh.listen(mine.listen or mine.address, sock)
-        await runtime.start()
+        await shell.listen(mine.listen or mine.address, sock)
+        shell.start()
         if mine.gateway is not None:
             from vcubeps.net.gateway import Gateway  # noqa: PLC0415 - needs aiohttp, which takes its time
 
             opened._gateway = await Gateway.start(opened, mine.gateway)
         if on_listening is not None:
             on_listening()
-        await runtime.wait_until_up()
+        await shell.wait_until_up()
     except BaseException:
         await opened.close()
         raise

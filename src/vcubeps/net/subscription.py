@@ -6,17 +6,14 @@ import asyncio
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
-from vcubeps.net.errors import SlowSubscriber, SubscriptionClosed
+from vcubeps.net.errors import SlowSubscriber, SubscriptionClosed, Unacknowledged
 from vcubeps.net.events import Disconnected, Event
 from vcubeps.net.message import Codec, Message, messages_of
-from vcubeps.net.topics import LocalTopic
+from vcubeps.node.topics import Reader
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.outputs import Deliver
-
-if TYPE_CHECKING:
-    from vcubeps.net.runtime import Runtime
 
 Slow: TypeAlias = Literal["wait", "disconnect"]
 """What happens when a subscription is not read fast enough."""
@@ -28,80 +25,137 @@ _EVENTS_MAX = 4096
 """Events that wait to be read in one iterator; the oldest go first."""
 
 
+class Receipts:
+    """The publications of one node on one topic: which are acknowledged, and who waits for that."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self._up_to = 0
+        """All that are not uncertain are acknowledged up to this counter."""
+        self._uncertain: list[tuple[int, int]] = []
+        """Counters, from … to, of which it cannot be known any more whether all received them."""
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._failure: str | None = None
+
+    def acknowledged(self, counter: int) -> None:
+        self._up_to = counter
+        if self._waiters:
+            done = [waiter for waiter in self._waiters if waiter[0] <= counter]
+            self._waiters = [waiter for waiter in self._waiters if waiter[0] > counter]
+            for _, future in done:
+                if not future.done():
+                    future.set_result(None)
+
+    def void(self, first: int, last: int, reason: str) -> None:
+        """Of these it will never be known."""
+        self._uncertain.append((first, last))
+        waiters, self._waiters = self._waiters, []
+        for counter, future in waiters:
+            if not future.done():
+                future.set_exception(self._unknown(counter, reason))
+                future.exception()  # whoever waits raises it; nobody may be left to
+
+    def fail(self, reason: str) -> None:
+        """The node has ended: of what is not acknowledged it will never be known."""
+        self._failure = self._failure or reason
+        self.void(0, -1, reason)
+
+    async def wait(self, counter: int) -> None:
+        if any(first <= counter <= last for first, last in self._uncertain):
+            raise self._unknown(counter, "the node was taken for crashed, or closed, before")
+        if self._up_to >= counter:
+            return
+        if self._failure is not None:
+            raise self._unknown(counter, self._failure)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((counter, future))
+        await future
+
+    def _unknown(self, counter: int, reason: str) -> Unacknowledged:
+        return Unacknowledged(
+            f"whether everybody received publication {counter} on {self.topic!r} is not known: {reason}"
+        )
+
+
 class Receipt:
     """A publication that was accepted: it will reach every subscriber that was in effect before it."""
 
-    __slots__ = ("_topic", "counter", "source")
+    __slots__ = ("_receipts", "counter", "source")
 
-    def __init__(self, topic: LocalTopic, source: int, counter: int) -> None:
-        self._topic = topic
+    def __init__(self, receipts: Receipts, source: int, counter: int) -> None:
+        self._receipts = receipts
         self.source = source
         self.counter = counter
         """With `source` it identifies the publication, as in `Message`."""
 
     @property
     def topic(self) -> str:
-        return self._topic.name
+        return self._receipts.topic
 
     async def acknowledged(self) -> None:
         """Wait until every subscriber has received it. Raises `Unacknowledged` if that cannot be known any more."""
-        await self._topic.wait_acknowledged(self.counter)
+        await self._receipts.wait(self.counter)
 
     def __repr__(self) -> str:
         return f"Receipt(topic={self.topic!r}, source={self.source}, counter={self.counter})"
 
 
+class Home(Protocol):
+    """What a subscription needs of its node."""
+
+    @property
+    def id(self) -> int: ...
+    def members(self, name: str) -> tuple[int, ...]: ...
+    def refused(self, error: Exception) -> Exception: ...
+    async def publish(self, subscription: Subscription, payload: bytes) -> Receipt: ...
+    def call_later(self, subscription: Subscription, batch: Deliver) -> None: ...
+    def took(self, subscription: Subscription) -> None: ...
+    async def leave(self, subscription: Subscription) -> None: ...
+
+
 class Subscription:
     """In effect everywhere. Iterate over it, or use `receive_batch` where speed matters.
 
-    Invariants: `backlog` is the number of messages in `_ready` and `_batches`; those in `_ready` come first, and
-    are few. `backlog_bytes` is the size of `_batches`.
+    Invariants: the reader's backlog is the number of messages in `_ready` and `_batches`; those in `_ready` come first,
+    and are few.
     """
 
     def __init__(
         self,
-        runtime: Runtime,
-        topic: LocalTopic,
+        home: Home,
+        topic: str,
         codec: Codec,
-        slow: Slow,
+        reader: Reader,
         reads: bool,
         on_message: OnMessage | None,
-        messages_max: int,
-        bytes_max: int,
     ) -> None:
-        self._runtime = runtime
-        self._topic = topic
+        self._home = home
+        self.topic = topic
         self._codec = codec
-        self._slow = slow
+        self.reader = reader
+        """What the node knows of how far this is read."""
         self._reads = reads and on_message is None
         self._on_message = on_message
-        self.holds_publishers = self._reads and slow == "wait"
-        """Whether a backlog here slows the publishers of the topic."""
-        self.messages_max = messages_max
-        self.bytes_max = bytes_max
         self._ready: deque[Message] = deque()
-        self._batches: deque[Deliver] = deque()
-        self._sizes: deque[int] = deque()
-        """Bytes of each of them."""
-        self.backlog_bytes = 0
+        self._batches: deque[tuple[Deliver, int]] = deque()
+        """With the bytes of each."""
         self._readers: deque[asyncio.Future[None]] = deque()
         self._listeners: weakref.WeakSet[_Events] = weakref.WeakSet()
         self._error: Exception | None = None
         self.is_closed = False
         """Nothing more will come; what waits can still be read."""
-        self.backlog = 0
-        """Messages that wait to be read."""
 
     # -- what the application does -------------------------------------------------------------
 
     @property
-    def topic(self) -> str:
-        return self._topic.name
+    def backlog(self) -> int:
+        """Messages that wait to be read."""
+        return self.reader.backlog
 
     @property
     def members(self) -> tuple[int, ...]:
         """The nodes that are members of the topic, as this node sees it."""
-        return self._runtime.members(self._topic.name)
+        return self._home.members(self.topic)
 
     async def publish(self, value: Any) -> Receipt:
         """Publish to all members. Returns once it is accepted; waits while the topic is under back-pressure.
@@ -118,15 +172,12 @@ class Subscription:
         (Receipt(topic='room', source=0, counter=2), {'text': 'hello'})
         """
         if self.is_closed:
-            raise self._runtime.refused(self._closed())
+            raise self._home.refused(self._closed())
         try:
             payload = self._codec.encode(value)
         except Exception as error:
-            raise self._runtime.refused(self._codec.refusal(value, error)) from None
-        flow = self._runtime.flow
-        if not flow.may_publish(self._topic, payload):
-            await flow.wait_to_publish(self, self._topic)
-        return self._runtime.publish(self._topic, payload)
+            raise self._home.refused(self._codec.refusal(value, error)) from None
+        return await self._home.publish(self, payload)
 
     def __aiter__(self) -> AsyncIterator[Message]:
         return self
@@ -135,8 +186,9 @@ class Subscription:
         ready = self._ready
         while not ready:
             if self._batches:
-                ready.extend(messages_of((self._batches.popleft(),), self._codec))
-                self.backlog_bytes -= self._sizes.popleft()
+                batch, size = self._batches.popleft()
+                ready.extend(messages_of((batch,), self._codec))
+                self.reader.backlog_bytes -= size
             elif self.is_closed:
                 if self._error is not None:
                     raise self._error
@@ -168,15 +220,14 @@ class Subscription:
         >>> asyncio.run(main())
         [b'0', b'1', b'2']
         """
-        while not self.backlog:
+        while not self._ready and not self._batches:
             self.check_open()
             await self._wait()
         messages = list(self._ready)
         self._ready.clear()
-        messages += messages_of(self._batches, self._codec)
+        messages += messages_of([batch for batch, _ in self._batches], self._codec)
         self._batches.clear()
-        self._sizes.clear()
-        self.backlog_bytes = 0
+        self.reader.backlog_bytes = 0
         self._take(len(messages))
         return messages
 
@@ -206,7 +257,7 @@ class Subscription:
         Where it takes longer than `close_within_s`, it goes on in the background. What has been delivered
         before can still be read. May be called again.
         """
-        await self._runtime.memberships.leave(self)
+        await self._home.leave(self)
 
     async def __aenter__(self) -> Subscription:
         return self
@@ -224,23 +275,14 @@ class Subscription:
         if self.is_closed:
             raise self._closed()
 
-    def deliver(self, batch: Deliver, size: int) -> bool:
-        """Whether the batch, of `size` bytes, waits to be read now."""
-        if not self._reads:
-            if self._on_message is not None:
-                self._runtime.calls.append((self, batch))
-            return False
-        self._batches.append(batch)
-        self._sizes.append(size)
-        self.backlog += len(batch.items)
-        self.backlog_bytes += size
-        if self._slow == "disconnect" and (
-            self.backlog > self.messages_max or self.backlog_bytes > self.bytes_max
-        ):
-            self._runtime.memberships.give_up(self)
-        if self._readers:
-            self._wake()
-        return True
+    def deliver(self, batch: Deliver, size: int) -> None:
+        """A batch of `size` bytes, which the reader's backlog counts already if it waits to be read here."""
+        if self._reads:
+            self._batches.append((batch, size))
+            if self._readers:
+                self._wake()
+        elif self._on_message is not None:
+            self._home.call_later(self, batch)
 
     def call(self, batch: Deliver) -> None:
         """Give the application's function what was delivered."""
@@ -252,9 +294,9 @@ class Subscription:
             try:
                 on_message(message)
             except (Exception, asyncio.CancelledError) as error:  # the latter is of a task that it looked at
-                self._runtime.loop.call_exception_handler(
+                asyncio.get_running_loop().call_exception_handler(
                     {
-                        "message": f"on_message of node {self._runtime.id}'s subscription to {self.topic!r} failed; "
+                        "message": f"on_message of node {self._home.id}'s subscription to {self.topic!r} failed; "
                         "the next message will be given to it all the same",
                         "exception": error,
                     }
@@ -276,8 +318,8 @@ class Subscription:
         self.tell(Disconnected(self.topic, self.backlog))
         self.end(
             SlowSubscriber(
-                f"the subscription to {self.topic!r} had {self.backlog} messages of {self.backlog_bytes} bytes unread, "
-                f"where {self.messages_max} and {self.bytes_max} are the limits, and was ended: read faster, or "
+                f"the subscription to {self.topic!r} had {self.backlog} messages of {self.reader.backlog_bytes} bytes unread, "
+                f"where {self.reader.messages_max} and {self.reader.bytes_max} are the limits, and was ended: read faster, or "
                 'subscribe with slow="wait"'
             )
         )
@@ -286,7 +328,7 @@ class Subscription:
 
     async def _wait(self) -> None:
         if self._on_message is not None:
-            raise self._runtime.refused(
+            raise self._home.refused(
                 UsageError(f"messages of {self.topic!r} go to on_message: subscribe without it to read them")
             )
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -305,10 +347,8 @@ class Subscription:
                 future.set_result(None)
 
     def _take(self, count: int) -> None:
-        self.backlog -= count
-        topic = self._topic
-        if topic.full:
-            self._runtime.flow.relieve(topic)
+        self.reader.backlog -= count
+        self._home.took(self)
 
     def _closed(self) -> Exception:
         return self._error or SubscriptionClosed(

@@ -104,9 +104,9 @@ class Detector:
             watch = self._watches.setdefault(other, Watch())
             if watch.silent_since_s is not None:
                 self._check_silent(other, watch, watch.silent_since_s)
-        other = self._next(watched)
-        if other is not None:
-            self._ping(other, self._watches[other])
+        next_ = self._next(watched)
+        if next_ is not None:
+            self._ping(next_, self._watches[next_])
 
     def _next(self, watched: set[int]) -> int | None:
         """Who is asked now: who has not answered for longest, unless all have just done so."""

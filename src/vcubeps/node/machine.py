@@ -32,7 +32,7 @@ from vcubeps.node.outputs import (
 )
 from vcubeps.node.settings import ClusterSettings, shared_settings
 from vcubeps.node.timers import Timer
-from vcubeps.node.topics import LocalTopic, Reader
+from vcubeps.node.topics import Reader
 from vcubeps.node.wire import Wire
 from vcubeps.protocol import Peer
 from vcubeps.protocol.errors import ProtocolViolation
@@ -277,11 +277,21 @@ class Machine:
             self.memberships.unsubscribe(topic, reader)
         self._end()
 
-    def publish(self, topic: LocalTopic, payload: bytes, now_s: float) -> int:
-        """The counter of a publication that is accepted; `may_publish` has said yes."""
+    def publish(self, name: str, payload: bytes, now_s: float) -> int:
+        """The counter of a publication that is accepted; 0 if it has to wait, and `Room` says when to try again. Raises
+        Isolated where nothing may be started."""
         self._begin(now_s)
+        if self.life is not Life.UP:
+            self._check_open()
+            if self.life is Life.ISOLATED:
+                raise Isolated(self._isolation())
+        topic = self.memberships.topics[name]
+        congested = self.links.congested
+        if not topic.has_room() or (congested and not congested.isdisjoint(self.peer.members(name))):
+            topic.is_waited_for = True
+            return 0
         comes_alone = topic.comes_alone(now_s)
-        outputs = self.peer.publish(topic.name, payload, more=not comes_alone)
+        outputs = self.peer.publish(name, payload, more=not comes_alone)
         accepted = outputs[0]
         assert type(accepted) is Accepted
         topic.published(accepted.counter, len(payload))
@@ -290,28 +300,21 @@ class Machine:
         if comes_alone:
             self._carry_out(outputs[1:], hurry=True)
         else:
-            self._releasable[topic.name] = None
+            self._releasable[name] = None
         self._end()
         return accepted.counter
 
-    def may_publish(self, topic: LocalTopic, now_s: float) -> bool:
-        """Whether a publication need not wait; if it must, `Room` says when to try again. Raises Isolated."""
-        self._begin(now_s)
-        if self.life is not Life.UP:
-            self._check_open()
-            if self.life is Life.ISOLATED:
-                raise Isolated(self._isolation())
-        if topic.has_room():
-            congested = self.links.congested
-            if not congested or congested.isdisjoint(self.peer.members(topic.name)):
-                return True
-        topic.is_waited_for = True
-        return False
+    def is_full(self, name: str) -> bool:
+        """Whether so much waits in the topic that `read` has to be told when less does."""
+        topic = self.memberships.topics.get(name)
+        return topic is not None and topic.full
 
-    def took(self, topic: LocalTopic, reader: Reader, count: int, size: int, now_s: float) -> None:
-        """The application has read so much of what was delivered to `reader`."""
+    def read(self, name: str, now_s: float) -> None:
+        """The application has read something, and its reader's backlog has been lowered."""
         self._begin(now_s)
-        self.memberships.took(topic, reader, count, size)
+        topic = self.memberships.topics.get(name)
+        if topic is not None:
+            self.memberships.relieve(topic)
         self._end()
 
     def declare_dead(self, node: int, now_s: float) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from vcubeps.node.context import Context
-from vcubeps.node.outputs import Gap, Joined, Left, Room, TooSlow, Voided
+from vcubeps.node.outputs import Delivered, Gap, Joined, Left, Room, TooSlow, Voided
 from vcubeps.node.topics import LocalTopic, Reader, Stage
 from vcubeps.protocol.messages import Ack
 from vcubeps.protocol.outputs import Deliver, Subscribed
@@ -122,7 +122,7 @@ class Memberships:
 
     def deliver(self, topic: LocalTopic, batch: Deliver, size: int) -> bool:
         """Whether it waits to be read."""
-        self._context.outputs.append(batch)
+        self._context.outputs.append(Delivered(batch, size))
         waits = topic.delivered(len(batch.items), size)
         if waits:
             for reader in [each for each in topic.readers if each.is_too_slow]:
@@ -130,13 +130,6 @@ class Memberships:
         if topic.full or (waits and topic.is_behind()):
             self.relieve(topic)
         return waits
-
-    def took(self, topic: LocalTopic, reader: Reader, count: int, size: int) -> None:
-        """The application has read so much."""
-        reader.backlog -= count
-        reader.backlog_bytes -= size
-        if topic.full:
-            self.relieve(topic)
 
     # -- back-pressure -------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """What a node asks of its shell, and what it tells the application. Frozen values; nothing here acts.
 
-Of the protocol's own outputs, `Deliver`, `Acknowledged`, `MemberJoined` and `MemberLeft` are passed on as they are.
+Of the protocol's own outputs, `Acknowledged`, `MemberJoined` and `MemberLeft` are passed on as they are.
 """
 
 from __future__ import annotations
@@ -67,6 +67,13 @@ class Store(NodeOutput, frozen=True, eq=False):
 
 
 # What the application is told.
+
+
+class Delivered(NodeOutput, frozen=True, eq=False):
+    """Publications for the application's readers of their topic, of `size` bytes."""
+
+    batch: Deliver
+    size: int
 
 
 class Joined(NodeOutput, frozen=True, eq=False):
@@ -174,6 +181,7 @@ AnyOutput: TypeAlias = (
     | Close
     | Abort
     | Store
+    | Delivered
     | Joined
     | Left
     | Voided
@@ -187,7 +195,6 @@ AnyOutput: TypeAlias = (
     | Crashed
     | Recovered
     | Log
-    | Deliver
     | Acknowledged
     | MemberJoined
     | MemberLeft

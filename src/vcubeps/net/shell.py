@@ -1,0 +1,495 @@
+"""The asyncio shell of one node: sockets, timers, disk and the application's futures around its machine.
+
+Everything happens in one thread of one event loop. A message causes no task switch: it is handled where it is
+read, and what it causes is written at the end of the turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import secrets
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from vcubeps.net.config import ConfigError
+from vcubeps.net.errors import ListenError, NodeClosed, NodeRefused, Unacknowledged
+from vcubeps.net.events import Event, Gap, Joined, Left
+from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
+from vcubeps.net.measures import Measures
+from vcubeps.net.message import stamped
+from vcubeps.net.observers import Watch
+from vcubeps.net.subscription import Receipt, Receipts, Subscription
+from vcubeps.net.tracer import NOBODY_ASKED_NS, Tracer
+from vcubeps.net.transport import Transport
+from vcubeps.node import outputs as out
+from vcubeps.node.connection import Connection
+from vcubeps.node.errors import NodeError
+from vcubeps.node.machine import Machine
+from vcubeps.node.settings import ClusterSettings, host_and_port
+from vcubeps.protocol.errors import UsageError
+from vcubeps.protocol.outputs import Acknowledged, Deliver, MemberJoined, MemberLeft
+
+log = logging.getLogger("vcubeps.node")
+
+_TURNS_TO_APPEAR = 5
+"""Turns of the loop until a connection that it accepted before it stopped listening has certainly been made."""
+
+_SLOW_WARNING_S = 5.0
+"""How long a publication may wait for its own node's subscription to be read before that is logged."""
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def now_s() -> float:
+    """Seconds on a clock that does not go back, and goes on while the machine sleeps."""
+    return time.clock_gettime(_CLOCK)
+
+
+class Shell:
+    """What `Subscription` and `Node` stand on."""
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        node: int,
+        incarnations: IncarnationStore | VolatileIncarnation,
+        tracer: Tracer | None = None,
+    ) -> None:
+        self.settings = settings
+        self.id = node
+        self.loop = asyncio.get_running_loop()
+        self.measures = Measures()
+        self.tracer = tracer
+        self.watch = Watch(node, self.measures, tracer)
+        self._incarnations = incarnations
+        self.machine = Machine(settings, node, incarnations.next(), secrets.randbits(62), now_s(), self.watch)
+        self.failure: Exception | None = None
+        """Why this node can do nothing any more."""
+        self.failed = asyncio.Event()
+        self._up = asyncio.Event()
+        self._closed: asyncio.Future[out.Closed] | None = None
+        self._transports: dict[Connection, Transport] = {}
+        self._dialling: dict[Connection, asyncio.Task[None]] = {}
+        self._server: asyncio.Server | None = None
+        self._turn_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_s = 0.0
+        self._is_carrying = False
+        self.subscriptions: dict[str, list[Subscription]] = {}
+        self.receipts: dict[str, Receipts] = {}
+        self._joins: dict[str, asyncio.Future[None]] = {}
+        self._leaves: dict[str, asyncio.Future[None]] = {}
+        self._rooms: dict[str, deque[asyncio.Future[None]]] = {}
+        self._calls: deque[tuple[Subscription, Deliver]] = deque()
+        """What the application's functions are to be given when the outputs at hand have been carried out."""
+        self._carriers: dict[type, Callable[[Any], None]] = {
+            out.Write: lambda o: self._write(o.connection, o.data),
+            out.WriteAll: self._write_all,
+            out.Dial: self._dial,
+            out.Close: lambda o: self._end(o.connection, abort=False),
+            out.Abort: lambda o: self._end(o.connection, abort=True),
+            out.Store: self._store,
+            out.Delivered: self._deliver,
+            Acknowledged: lambda o: self.receipts[o.topic].acknowledged(o.counter),
+            MemberJoined: lambda o: self._tell(o.topic, Joined(o.topic, o.node)),
+            MemberLeft: lambda o: self._tell(o.topic, Left(o.topic, o.node)),
+            out.Joined: lambda o: _resolve(self._joins.pop(o.topic, None)),
+            out.Left: self._left,
+            out.Voided: self._voided,
+            out.Gap: lambda o: self._tell(o.topic, Gap(o.topic, o.reason)),
+            out.Room: self._room,
+            out.TooSlow: self._too_slow,
+            out.LifeChanged: self._life_changed,
+            out.Failed: self._failed,
+            out.Closed: self._on_closed,
+            out.Suspected: lambda o: None,
+            out.Crashed: lambda o: None,
+            out.Recovered: lambda o: None,
+            out.Log: lambda o: log.log(o.level, "%s", o.text),
+        }
+
+    # -- driving the machine -------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.machine.start(now_s())
+        if self.machine.peer.is_up:
+            self._up.set()
+        self.carry_out()
+
+    def carry_out(self) -> None:
+        """What the machine has to say."""
+        if self._is_carrying:
+            return
+        self._is_carrying = True
+        machine, carriers = self.machine, self._carriers
+        try:
+            while True:
+                outputs = machine.take_outputs()
+                for output in outputs:
+                    carriers[type(output)](output)
+                while self._calls:  # not before: the application may call back
+                    subscription, delivered = self._calls.popleft()
+                    subscription.call(delivered)
+                if not outputs:
+                    break
+        finally:
+            self._is_carrying = False
+        if machine.is_dirty and not self._turn_scheduled:
+            self._turn_scheduled = True
+            self.loop.call_soon(self._end_turn)
+        next_s = machine.next_tick_s
+        if next_s is not None and (self._timer is None or next_s < self._timer_at_s):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at_s = next_s
+            self._timer = self.loop.call_later(max(0.0, next_s - now_s()), self._tick)
+
+    def _end_turn(self) -> None:
+        self._turn_scheduled = False
+        self.machine.end_turn(now_s())
+        self.carry_out()
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.machine.tick(now_s())
+        self.carry_out()
+
+    # -- sockets -------------------------------------------------------------------------------
+
+    async def listen(self, address: str, sock: socket.socket | None = None) -> None:
+        """Take connections on `address`, or on `sock`, which listens already."""
+        try:
+            if sock is not None:
+                self._server = await self.loop.create_server(lambda: Transport(self), sock=sock)
+            else:
+                host, port = host_and_port(address)
+                self._server = await self.loop.create_server(lambda: Transport(self), host, port)
+        except OSError as error:
+            problem = f"node {self.id} cannot listen on {address}: "
+            if error.errno == errno.EADDRINUSE:
+                raise ListenError(
+                    problem
+                    + "the port is in use; stop the program that has it (perhaps this node runs already), or "
+                    "give the node another address in the cluster file"
+                ) from None
+            raise ListenError(
+                problem
+                + f"{error.strerror or error}; give an address of this machine, as `address` or `listen`"
+            ) from None
+
+    def on_made(self, transport: Transport) -> Connection:
+        connection = transport.connection
+        if connection is None:
+            connection = self.machine.accepted(transport.peer_name, now_s())
+            self._transports[connection] = transport
+        else:
+            self._transports[connection] = transport
+            self.machine.opened(connection, now_s())
+        self.carry_out()
+        return connection
+
+    def on_bytes(self, connection: Connection, count: int) -> None:
+        self.machine.received(connection, count, now_s())
+        self.carry_out()
+
+    def on_writable(self, connection: Connection) -> None:
+        self.machine.writable(connection, now_s())
+        self.carry_out()
+
+    def on_lost(self, transport: Transport) -> None:
+        connection = transport.connection
+        if connection is not None and self._transports.pop(connection, None) is not None:
+            self.machine.lost(connection, now_s())
+            self.carry_out()
+
+    def _write(self, connection: Connection, data: bytes) -> None:
+        transport = self._transports.get(connection)
+        if transport is not None:
+            transport.write(data)
+
+    def _write_all(self, output: out.WriteAll) -> None:
+        transport = self._transports.get(output.connection)
+        if transport is not None:
+            transport.write_all(output.parts)
+
+    def _end(self, connection: Connection, abort: bool) -> None:
+        transport = self._transports.pop(connection, None)
+        if transport is not None:
+            transport.abort() if abort else transport.close()
+        dialling = self._dialling.pop(connection, None)
+        if dialling is not None:
+            dialling.cancel()
+
+    def _dial(self, output: out.Dial) -> None:
+        task = self.loop.create_task(self._connect(output.connection, output.address))
+        self._dialling[output.connection] = task
+
+    async def _connect(self, connection: Connection, address: str) -> None:
+        try:
+            host, port = host_and_port(address)
+            await self.loop.create_connection(lambda: Transport(self, connection), host, port)
+        except (OSError, ValueError) as error:  # ValueError: the host has no valid name
+            log.debug("node %d: cannot reach %s: %s", self.id, address, error)
+            self.machine.lost(connection, now_s())
+            self.carry_out()
+        finally:
+            self._dialling.pop(connection, None)
+
+    # -- the disk ------------------------------------------------------------------------------
+
+    def _store(self, output: out.Store) -> None:
+        try:
+            self._incarnations.store(output.incarnation)
+        except ConfigError as error:
+            self.machine.store_failed(str(error), now_s())
+        else:
+            self.machine.stored(now_s())
+
+    # -- the application -----------------------------------------------------------------------
+
+    def _deliver(self, output: out.Delivered) -> None:
+        for subscription in self.subscriptions.get(output.batch.topic, ()):
+            subscription.deliver(output.batch, output.size)
+
+    async def publish(self, subscription: Subscription, payload: bytes) -> Receipt:
+        """Accepted when it returns; waits while the topic is under back-pressure."""
+        name = subscription.topic
+        limit = self.settings.limits.payload_bytes_max
+        if len(payload) > limit:
+            raise self.refused(
+                UsageError(
+                    f"payload has {len(payload)} bytes, the limit is {limit} (limits.payload_bytes_max): send it in parts"
+                )
+            )
+        data = stamped(payload, time.time_ns())
+        counter = self.machine.publish(name, data, now_s())
+        while not counter:
+            await self._wait_for_room(subscription)
+            self.check_alive()
+            subscription.check_open()
+            counter = self.machine.publish(name, data, now_s())
+        self.carry_out()
+        return Receipt(self.receipts[name], self.id, counter)
+
+    async def _wait_for_room(self, subscription: Subscription) -> None:
+        warning = None
+        if subscription.reader.is_behind(1.0):
+            warning = self.loop.call_later(_SLOW_WARNING_S, self._warn_of_unread, subscription)
+        waiter: asyncio.Future[None] = self.loop.create_future()
+        self._rooms.setdefault(subscription.topic, deque()).append(waiter)
+        try:
+            await waiter
+        finally:
+            if warning is not None:
+                warning.cancel()
+
+    def _warn_of_unread(self, subscription: Subscription) -> None:
+        log.warning(
+            "node %d: a publication on %r waits because %d messages of its own subscription are unread: read them in "
+            "another task, or subscribe with reads=False",
+            self.id, subscription.topic, subscription.backlog,
+        )  # fmt: skip
+
+    def call_later(self, subscription: Subscription, batch: Deliver) -> None:
+        self._calls.append((subscription, batch))
+
+    def took(self, subscription: Subscription) -> None:
+        """Some of what waited there has been read."""
+        if self.machine.is_full(subscription.topic):
+            self.machine.read(subscription.topic, now_s())
+            self.carry_out()
+
+    def _tell(self, topic: str, event: Event) -> None:
+        for subscription in self.subscriptions.get(topic, ()):
+            subscription.tell(event)
+
+    def _left(self, output: out.Left) -> None:
+        _resolve(self._leaves.pop(output.topic, None))
+        if not self.subscriptions.get(output.topic):
+            self.subscriptions.pop(output.topic, None)
+            self.measures.leave(output.topic)
+
+    def _voided(self, output: out.Voided) -> None:
+        receipts = self.receipts.get(output.topic)
+        if receipts is not None and output.last:
+            receipts.void(output.first, output.last, output.reason)
+
+    def _room(self, output: out.Room) -> None:
+        for waiter in self._rooms.pop(output.topic, ()):
+            _resolve(waiter)
+
+    def _too_slow(self, output: out.TooSlow) -> None:
+        for subscription in list(self.subscriptions.get(output.topic, ())):
+            if subscription.reader is output.reader and not subscription.is_closed:
+                self.measures.disconnected_slow += 1
+                subscription.end_as_slow()
+                self.detach(subscription)
+
+    def _life_changed(self, output: out.LifeChanged) -> None:
+        log.info("node %d is %s: %s", self.id, output.life.value, output.reason)
+        if self.machine.peer.is_up:
+            self._up.set()
+        else:
+            self._up.clear()
+
+    async def wait_until_up(self) -> None:
+        while not self.machine.peer.is_up:
+            self.check_alive()
+            await self._up.wait()
+        self.check_alive()
+
+    async def join(self, subscription: Subscription) -> Subscription:
+        """In effect everywhere when it returns."""
+        name = subscription.topic
+        self.check_alive()
+        await self.wait_until_up()
+        self.receipts.setdefault(name, Receipts(name))
+        self.measures.topic(name)
+        self.watch.asked(name)
+        joined = self._joins.get(name)
+        if joined is None:
+            joined = self._joins[name] = self.loop.create_future()
+        self.machine.subscribe(name, subscription.reader, now_s())
+        self.subscriptions.setdefault(name, []).append(subscription)
+        try:
+            self.carry_out()
+            await asyncio.shield(joined)
+            self.check_alive()
+            subscription.check_open()
+        except BaseException:
+            self.detach(subscription)
+            raise
+        return subscription
+
+    def detach(self, subscription: Subscription) -> None:
+        """Nothing more is delivered to it; with the last one of its topic, the topic is left."""
+        name = subscription.topic
+        subscribed = self.subscriptions.get(name, [])
+        if subscription not in subscribed:
+            return
+        subscribed.remove(subscription)
+        if not subscription.is_closed:
+            subscription.end()
+        if not subscribed:
+            self.watch.asked(name)
+        self.machine.unsubscribe(name, subscription.reader, now_s())
+        self.carry_out()
+
+    async def leave(self, subscription: Subscription) -> None:
+        """End `subscription`; known everywhere when it returns, or `close_within_s` later."""
+        self.detach(subscription)
+        name = subscription.topic
+        if name in self.machine.memberships.topics and not self.subscriptions.get(name):
+            left = self._leaves.get(name)
+            if left is None:
+                left = self._leaves[name] = self.loop.create_future()
+            await asyncio.wait([left], timeout=self.settings.timing.close_within_s)
+
+    def refused(self, error: Exception) -> Exception:
+        """`error`, for the caller to raise, counted."""
+        self.measures.usage_errors += 1
+        return error
+
+    # -- looking in ----------------------------------------------------------------------------
+
+    def members(self, name: str) -> tuple[int, ...]:
+        return tuple(sorted(self.machine.peer.members(name)))
+
+    def problems(self) -> dict[int, str]:
+        """Living nodes, as far as is known, that this one has something for and cannot reach, with the reason."""
+        problems = self.machine.links.problems()
+        return {other: why for other, why in problems.items() if not self.machine.peer.believes_dead(other)}
+
+    def check_alive(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _failed(self, output: out.Failed) -> None:
+        error = NodeRefused(output.reason) if output.is_refusal else NodeError(output.reason)
+        log.error("%s", error)
+        self._end_all(error)
+        self.failed.set()
+
+    def _end_all(self, error: Exception) -> None:
+        self.failure = self.failure or error
+        self._up.set()  # whoever waits for it finds the failure
+        for subscriptions in list(self.subscriptions.values()):
+            for subscription in list(subscriptions):
+                if not subscription.is_closed:
+                    subscription.end(error)
+        waiters = [
+            *self._joins.values(),
+            *self._leaves.values(),
+            *(w for q in self._rooms.values() for w in q),
+        ]
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+                waiter.exception()
+        self._joins.clear()
+        self._leaves.clear()
+        self._rooms.clear()
+        for receipts in self.receipts.values():
+            receipts.fail(str(error))
+
+    def _on_closed(self, output: out.Closed) -> None:
+        if self._closed is not None and not self._closed.done():
+            self._closed.set_result(output)
+
+    async def close(self) -> None:
+        """Leave every topic, say goodbye, end everything; within `close_within_s` or a little more."""
+        unacknowledged: dict[str, int] = {}
+        await self._stop_listening()
+        if self.failure is None:
+            self._closed = self.loop.create_future()
+            self.failure = NodeClosed(f"node {self.id} has been closed: open it again")
+            for subscriptions in list(self.subscriptions.values()):
+                for subscription in list(subscriptions):
+                    self.detach(subscription)
+            self.machine.close(now_s())
+            self.carry_out()
+            unacknowledged = (await self._closed).unacknowledged
+            if self.tracer is not None:
+                for topic in list(self.machine.memberships.topics):
+                    self.tracer.left(topic, NOBODY_ASKED_NS, time.time_ns())
+        self._end_all(self.failure)
+        if self._timer is not None:
+            self._timer.cancel()
+        for dialling in list(self._dialling.values()):
+            dialling.cancel()
+        for transport in list(self._transports.values()):
+            transport.abort()
+        if self._server is not None:
+            await self._server.wait_closed()
+        await asyncio.sleep(0)  # aborted transports report their loss in the next turn
+        if self.tracer is not None:
+            await self.tracer.close()
+        self._incarnations.close()
+        if unacknowledged:
+            counts = ", ".join(f"{count} on {topic!r}" for topic, count in unacknowledged.items())
+            raise Unacknowledged(
+                f"node {self.id} was closed before all had received its publications: {counts} were accepted and not "
+                "acknowledged; wait for their receipts before, or raise timing.close_within_s"
+            )
+
+    async def _stop_listening(self) -> None:
+        """Asyncio leaves a connection open for ever that it accepted in the turn before the server was closed."""
+        if self._server is None:
+            return
+        for sock in self._server.sockets:
+            self.loop.remove_reader(sock.fileno())
+        for _ in range(_TURNS_TO_APPEAR):
+            await asyncio.sleep(0)
+        self._server.close()
+
+
+def _resolve(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
