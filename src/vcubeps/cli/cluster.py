@@ -15,7 +15,7 @@ from vcubeps.cli.text_table import print_table
 
 if TYPE_CHECKING:
     from vcubeps.cli.processes import StartedProcess
-    from vcubeps.net.gateway.status import Status
+    from vcubeps.net.status import Status
     from vcubeps.node.settings import ClusterSettings
 
 _DOWN_S = 3.0

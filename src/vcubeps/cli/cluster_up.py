@@ -35,8 +35,6 @@ _FIRST_PORT, _PORT_CHOICES = 10_000, 16_000
 """Below the ports that Linux gives to connections, which come and go."""
 _PORT_ATTEMPTS = 50
 
-_UNREACHABLE_AFTER_S = 5.0
-"""On one machine, a node that cannot be reached has ended."""
 _UP_WITHIN_S = 60.0
 _POLL_S = 0.1
 _END_S = 1.6
@@ -99,7 +97,7 @@ def _make(directory: ClusterDirectory) -> None:
 
 def _new_settings(args: argparse.Namespace, directory: ClusterDirectory) -> ClusterSettings:
     from vcubeps.net import config  # noqa: PLC0415 - for the commands that need it
-    from vcubeps.node.settings import ClusterSettings, NodeSettings, Timing  # noqa: PLC0415
+    from vcubeps.node.settings import ClusterSettings, NodeSettings  # noqa: PLC0415
 
     count: int = args.nodes or NODES_DEFAULT
     base = _free_base_port(directory, count) if args.base_port is None else args.base_port
@@ -116,7 +114,6 @@ def _new_settings(args: argparse.Namespace, directory: ClusterDirectory) -> Clus
             )
             for number in range(count)
         ),
-        timing=Timing(unreachable_after_s=_UNREACHABLE_AFTER_S),
     )
     _check_ports(settings, "choose another --base-port")
     directory.write(made_file=True, processes=())

@@ -13,7 +13,7 @@ from vcubeps.cli.cluster_directory import DEFAULT, ClusterDirectory
 from vcubeps.cli.common import CommandError, Parser, integer
 
 if TYPE_CHECKING:
-    from vcubeps.net.gateway.status import Status
+    from vcubeps.net.status import Status
 
 VARIABLE = "VCUBEPS_GATEWAY"
 _NODE_MAX = (1 << 20) - 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from vcubeps.net.gateway.status import Status
+    from vcubeps.net.status import Status
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,11 @@ from vcubeps.node.settings import ClusterSettings, NodeSettings, host_and_port
 
 _PROBLEMS_SHOWN_MAX = 20
 
+_GONE = {
+    "unreachable_after_s": "it is gone: suspect_after_s in [detection] says how long a node may be silent",
+}
+"""Keys of earlier releases, and what to do about them."""
+
 
 class ConfigError(ValueError):
     """What an operator has to put right before a node can start.
@@ -81,11 +86,12 @@ def checked(settings: ClusterSettings) -> ClusterSettings:
 
 
 def dump(settings: ClusterSettings) -> str:
-    """A cluster file that says `settings`; limits and timing only where they are not the default."""
+    """A cluster file that says `settings`; limits, timing and detection only where they are not the default."""
     lines = list(_assignments(settings))
     for node in settings.nodes:
         lines += ["", "[[nodes]]", *_assignments(node)]
-    for title, section in (("limits", settings.limits), ("timing", settings.timing)):
+    sections = (("limits", settings.limits), ("timing", settings.timing), ("detection", settings.detection))
+    for title, section in sections:
         if changed := list(_assignments(section)):
             lines += ["", f"[{title}]", *changed]
     return "\n".join(lines) + "\n"
@@ -177,6 +183,8 @@ def _value_problems(value: object, key: Key, place: str) -> Iterator[str]:
 
 def _suggestion(name: str, section: Section) -> str:
     """What to do about a key that `section` does not have."""
+    if name in _GONE:
+        return _GONE[name]
     for other, home in HOMES.items():
         if name in keys_of(other):
             return f"it belongs {_in(home)}: move it there"
@@ -218,6 +226,29 @@ def _contradictions(settings: ClusterSettings) -> Iterator[str]:
             f"timing.reconnect_min_s must be at most timing.reconnect_max_s ({timing.reconnect_max_s:g}), got "
             f"{timing.reconnect_min_s:g}: lower it, or raise timing.reconnect_max_s"
         )
+    yield from _detection_contradictions(settings)
+
+
+def _detection_contradictions(settings: ClusterSettings) -> Iterator[str]:
+    detection = settings.detection
+    if detection.contact_s < 2 * detection.ping_s:
+        yield (
+            f"detection.contact_s must be at least twice detection.ping_s ({detection.ping_s:g}), got "
+            f"{detection.contact_s:g}: raise it, or lower detection.ping_s"
+        )
+    if detection.suspect_after_s < 1.2 * detection.contact_s:
+        yield (
+            f"detection.suspect_after_s must be at least 1.2 times detection.contact_s ({detection.contact_s:g}), got "
+            f"{detection.suspect_after_s:g}: raise it, or who is cut off would suspect the others before it knows"
+        )
+    if settings.voters is not None:
+        strangers = sorted(set(settings.voters) - set(settings.ids))
+        if strangers:
+            yield f"voters must be ids of nodes, got {strangers[0]}, which no node has: correct it, or add the node"
+        if len(set(settings.voters)) != len(settings.voters):
+            yield f"voters must be different, got {list(settings.voters)}: name each once"
+        if settings.partition == "continue":
+            yield 'voters decide only where partition is "majority", got "continue": remove one of the two'
 
 
 def _endpoint(address: str, node: NodeSettings) -> tuple[str, int]:

@@ -17,16 +17,24 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import inspect
 
-from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings, Timing, host_and_port
+from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing, host_and_port
 
 INTEGER_MAX = (1 << 63) - 1
 """TOML promises no more, and much longer ones could not even be printed."""
 
 Section: TypeAlias = type[msgspec.Struct]
-Kind: TypeAlias = Literal["whole number", "number", "text", "table", "array of tables"]
+Kind: TypeAlias = Literal[
+    "whole number", "number", "text", "choice", "array of whole numbers", "table", "array of tables"
+]
 
 HOMES: Mapping[Section, str] = MappingProxyType(
-    {ClusterSettings: "", NodeSettings: "[[nodes]]", Limits: "[limits]", Timing: "[timing]"}
+    {
+        ClusterSettings: "",
+        NodeSettings: "[[nodes]]",
+        Limits: "[limits]",
+        Timing: "[timing]",
+        Detection: "[detection]",
+    }
 )
 """Every section of the file, with the header that it stands under."""
 
@@ -46,6 +54,8 @@ class Key:
     low_excluded: bool = False
     section: Section | None = None
     """What a table, or each of an array of tables, holds."""
+    choices: tuple[str, ...] = ()
+    """The texts that a choice is among."""
 
     def expected(self) -> str:
         """The values it takes, in words.
@@ -55,6 +65,10 @@ class Key:
         """
         if self.kind == "text":
             return _TEXTS[self.name].expected.format(low=self.low, high=self.high)
+        if self.kind == "choice":
+            return " or ".join(f'"{choice}"' for choice in self.choices)
+        if self.kind == "array of whole numbers":
+            return "an array of at least one whole number"
         if self.kind == "number":
             return f"a finite number above {self.low:g}"
         if self.kind == "whole number":
@@ -66,6 +80,11 @@ class Key:
         """What to do about `value`, which is no table; None if it can be used."""
         if self.kind == "text" and isinstance(value, str):
             return _TEXTS[self.name].fix(value, self)
+        if self.kind == "choice" and isinstance(value, str):
+            return None if value in self.choices else "choose one of them"
+        if self.kind == "array of whole numbers" and isinstance(value, list) and value:
+            if all(isinstance(each, int) and not isinstance(each, bool) for each in value):
+                return None
         # bool is a subclass of int in Python, but true is no number in TOML.
         number = not isinstance(value, bool) and isinstance(
             value, int | float if self.kind == "number" else int
@@ -85,6 +104,8 @@ _KIND_FIXES: Mapping[Kind, str] = MappingProxyType(
         "whole number": "write digits only, without quotes or decimal point",
         "number": "write a number, without quotes",
         "text": "put it in quotes",
+        "choice": "put it in quotes",
+        "array of whole numbers": "write them in brackets, as in {name} = [0, 1, 2]",
         "table": "write [{name}] in single brackets, and its keys below",
         "array of tables": "write [[{name}]] in double brackets once for each, and its keys below",
     }
@@ -114,6 +135,10 @@ def _key(field: inspect.Field) -> Key:
             return Key(field.name, "number", *common, low, sys.float_info.max, low_excluded=True)
         case inspect.StrType(min_length=low, max_length=high):
             return Key(field.name, "text", *common, low or 1, high or _PATH_MAX)
+        case inspect.LiteralType(values=values):
+            return Key(field.name, "choice", *common, choices=tuple(map(str, values)))
+        case inspect.VarTupleType(item_type=inspect.IntType()):
+            return Key(field.name, "array of whole numbers", *common)
         case inspect.StructType(cls=inner):
             return Key(field.name, "table", *common, section=inner)
         case inspect.VarTupleType(item_type=inspect.StructType(cls=inner)):

@@ -13,6 +13,7 @@ from vcubeps.net import config
 from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
 from vcubeps.net.message import codec_named
 from vcubeps.net.shell import Shell
+from vcubeps.net.status import Status, status_of
 from vcubeps.net.subscription import OnMessage, Slow, Subscription
 from vcubeps.node.settings import ClusterSettings
 from vcubeps.node.topics import Reader
@@ -138,6 +139,10 @@ class Node:
     def members(self, topic: str) -> tuple[int, ...]:
         """The members of `topic` as this node sees it; empty if it is not a member itself."""
         return self._shell.members(topic)
+
+    def status(self) -> Status:
+        """How the node is doing: what it reaches, what waits, what went wrong, as `GET /status` shows it."""
+        return status_of(self._shell)
 
     def problems(self) -> dict[int, str]:
         """Nodes that this one has something for and cannot reach, with the reason: a subscription waits for them."""

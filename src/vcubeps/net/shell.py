@@ -68,6 +68,7 @@ class Shell:
         self.watch = Watch(node, self.measures, tracer)
         self._incarnations = incarnations
         self.machine = Machine(settings, node, incarnations.next(), secrets.randbits(62), now_s(), self.watch)
+        self.started_s = now_s()
         self.failure: Exception | None = None
         """Why this node can do nothing any more."""
         self.failed = asyncio.Event()

@@ -135,6 +135,8 @@ class Machine:
         """While a restart is put off, what the new incarnation says is kept in `_kept`."""
         self._kept: list[Output] = []
         self._has_said_goodbye = False
+        self._evidence: dict[int, str] = {}
+        """Node → why this one took it for crashed last."""
         self.restarts = 0
         self.violations = 0
         self._carriers: dict[type, Callable[[Any], None]] = {
@@ -238,6 +240,20 @@ class Machine:
         """When `tick` has to be called."""
         return None if self.life.has_ended else self._context.timers.next_s
 
+    def life_at(self, now_s: float) -> Life:
+        """The stage of its life at a time, without an input."""
+        if self.life is Life.UP and self.majority.is_isolated(now_s):
+            return Life.ISOLATED
+        return self.life
+
+    def crashed(self) -> dict[int, str]:
+        """Nodes that count as crashed → on what evidence."""
+        return {
+            other: self._evidence.get(other, "other nodes have said so")
+            for other in self.settings.ids
+            if other != self.id and self.peer.is_up and self.peer.believes_dead(other)
+        }
+
     @property
     def is_dirty(self) -> bool:
         """Whether `end_turn` has to be called."""
@@ -266,7 +282,7 @@ class Machine:
         self._begin(now_s)
         self._check_open()
         if self.life is Life.ISOLATED:
-            raise Isolated(self._isolation())
+            raise Isolated(self.isolation())
         self.memberships.subscribe(topic, reader)
         self._end()
 
@@ -284,7 +300,7 @@ class Machine:
         if self.life is not Life.UP:
             self._check_open()
             if self.life is Life.ISOLATED:
-                raise Isolated(self._isolation())
+                raise Isolated(self.isolation())
         topic = self.memberships.topics[name]
         congested = self.links.congested
         if not topic.has_room() or (congested and not congested.isdisjoint(self.peer.members(name))):
@@ -408,6 +424,7 @@ class Machine:
     def _suspect(self, other: int, incarnation: int, evidence: str) -> None:
         outputs = self.peer.suspect(other, incarnation)
         if outputs:
+            self._evidence[other] = evidence
             self._context.outputs.append(Crashed(other, incarnation, evidence))
             self._context.warn(f"node {other} counts as crashed: {evidence}")
         self._carry_out(outputs)
@@ -458,7 +475,7 @@ class Machine:
                 Life.UP, "it is in contact with a quorum" if self.settings.voting else "it has been let in"
             )
         elif self.life is not Life.STARTING:
-            self._become(Life.ISOLATED, self._isolation())
+            self._become(Life.ISOLATED, self.isolation())
 
     def _become(self, life: Life, reason: str) -> None:
         if life is self.life:
@@ -470,7 +487,8 @@ class Machine:
             self.memberships.renew()
             self.memberships.wake_all()
 
-    def _isolation(self) -> str:
+    def isolation(self) -> str:
+        """Why nothing may be started, where this node is isolated."""
         reached = self.majority.in_contact(self._context.now_s)
         return (
             f"node {self.id} is in contact with no quorum of the voters, only with {reached or 'none of them'}: it starts "
@@ -504,7 +522,7 @@ class Machine:
                 waits_to_be_read |= self.memberships.deliver(topic, batch, self._frame_bytes)
             else:
                 self._carriers[type(output)](output)
-                if self._pausing is not None:
+                if type(output) is Restarted and self._is_pausing():
                     self._kept += remaining
         if answer is not None:
             self._send(answer, hurry=not waits_to_be_read)
@@ -553,6 +571,7 @@ class Machine:
         """Others may have met it before it speaks to this node."""
         link = self.links.link(output.node)
         link.arrived = max(link.arrived, output.incarnation)
+        self._evidence.pop(output.node, None)
         self._context.outputs.append(Recovered(output.node, output.incarnation))
 
     def _on_departed(self, output: Departed) -> None:
@@ -583,6 +602,9 @@ class Machine:
             )
             self._pausing = self._context.timers.at(now_s + pause_s, self._go_on)
 
+    def _is_pausing(self) -> bool:
+        return self._pausing is not None
+
     def _go_on(self) -> None:
         """A restart was put off until now."""
         self._pausing = None
@@ -605,8 +627,7 @@ class Machine:
         if self.life.has_ended:
             return
         context = self._context
-        told = [each for each in context.outputs if not isinstance(each, _SENT)]
-        context.outputs = told
+        context.outputs[:] = [each for each in context.outputs if not isinstance(each, _SENT)]
         self._stores = 0
         self._become(Life.FAILED, reason)
         self.links.abort_all()

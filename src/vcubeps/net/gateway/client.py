@@ -16,7 +16,7 @@ from yarl import URL
 from vcubeps.net.gateway import dialogue
 from vcubeps.net.gateway.answers import Published
 from vcubeps.net.gateway.refusals import Refusal
-from vcubeps.net.gateway.status import Status
+from vcubeps.net.status import Status
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import check_topic
 

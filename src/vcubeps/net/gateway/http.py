@@ -16,8 +16,8 @@ from vcubeps.net.gateway.answers import MembersOf, Published
 from vcubeps.net.gateway.prometheus import Exposition
 from vcubeps.net.gateway.refusals import Cause, Refusal, Refused
 from vcubeps.net.gateway.shared import Shared
-from vcubeps.net.gateway.status import health_of, status_of
 from vcubeps.net.gateway.websocket import Session, Socket, frame_bytes_max, limit_silence
+from vcubeps.net.status import health_of, status_of
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Doors:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._limits = shared.runtime.settings.limits
+        self._limits = shared.shell.settings.limits
         self._exposition = Exposition(shared)
         self._document = openapi.document()
         self._requests: set[asyncio.Task[Any]] = set()
@@ -74,11 +74,11 @@ class Doors:
         return _json({"node": self._shared.node.id, "doors": openapi.summaries(self._document)})
 
     async def healthz(self, _: web.Request) -> web.Response:
-        health = health_of(self._shared.runtime)
+        health = health_of(self._shared.shell)
         return _json(health, 200 if health.status == "ok" else 503)
 
     async def status(self, _: web.Request) -> web.Response:
-        return _json(status_of(self._shared))
+        return _json(status_of(self._shared.shell, self._shared.clients, self._shared.refusals))
 
     async def metrics(self, request: web.Request) -> web.Response:
         body, content_type = await self._exposition.render(request.headers.get("Accept", ""))

@@ -10,7 +10,7 @@ import msgspec
 from vcubeps.net.gateway.answers import MembersOf, Published
 from vcubeps.net.gateway.dialogue import Event, Operation
 from vcubeps.net.gateway.refusals import Refusal
-from vcubeps.net.gateway.status import Health, Status
+from vcubeps.net.status import Health, Status
 from vcubeps.provenance import package_version
 
 _SCHEMAS = "#/components/schemas/"

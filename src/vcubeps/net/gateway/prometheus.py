@@ -13,9 +13,11 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from vcubeps.net.gateway import refusals
-from vcubeps.net.gateway.status import links_of, topics_of
 from vcubeps.net.measures import Histogram
+from vcubeps.net.shell import now_s
+from vcubeps.net.status import links_of, topics_of
 from vcubeps.node import greeting
+from vcubeps.node.lifecycle import Life
 from vcubeps.provenance import package_version
 
 if TYPE_CHECKING:
@@ -68,16 +70,23 @@ class _NodeCollector(Collector):
         yield from self._gateway()
 
     def _node(self) -> Iterator[Metric]:
-        runtime = self._shared.runtime
+        shell = self._shared.shell
         info = GaugeMetricFamily(
             "vcubeps_node_info", "Which node this is; always 1.", labels=("cluster", "node", "version")
         )
-        info.add_metric((runtime.settings.cluster, str(runtime.id), package_version()), 1)
+        info.add_metric((shell.settings.cluster, str(shell.id), package_version()), 1)
         yield info
-        up = runtime.peer.is_up and runtime.failure is None
+        up = shell.machine.peer.is_up and shell.failure is None
         yield _gauge("vcubeps_up", "Whether the node takes part: 1 or 0.", int(up))
+        isolated = shell.machine.life_at(now_s()) is Life.ISOLATED
         yield _gauge(
-            "vcubeps_incarnation", "How often the node had started before.", runtime.peer.incarnation
+            "vcubeps_isolated", "Whether the node reaches no quorum of the voters: 1 or 0.", int(isolated)
+        )
+        silent, crashed = shell.machine.detector.silent(), shell.machine.crashed()
+        yield _gauge("vcubeps_nodes_silent", "Nodes that do not answer.", len(silent))
+        yield _gauge("vcubeps_nodes_crashed", "Nodes that count as crashed.", len(crashed))
+        yield _gauge(
+            "vcubeps_incarnation", "How often the node had started before.", shell.machine.peer.incarnation
         )
         yield _gauge("vcubeps_uptime_seconds", "Since the node started.", self._shared.uptime_s)
 
@@ -96,7 +105,7 @@ class _NodeCollector(Collector):
             "topic",
         )
         full = _gauges("vcubeps_topic_full", "Whether publishers wait for this node: 1 or 0.", "topic")
-        for each in topics_of(self._shared.runtime):
+        for each in topics_of(self._shared.shell):
             label = (each.topic,)
             publications.add_metric(label, each.publications)
             receptions.add_metric(label, each.receptions)
@@ -111,7 +120,7 @@ class _NodeCollector(Collector):
         yield from (publications, receptions, deliveries, members, waiting, unread, unacknowledged, full)
 
     def _histograms(self) -> Iterator[Metric]:
-        measures = self._shared.runtime.measures
+        measures = self._shared.shell.measures
         measures.sort_in()
         yield _histogram_s(
             "vcubeps_latency_seconds",
@@ -142,7 +151,7 @@ class _NodeCollector(Collector):
             "vcubeps_link_unacknowledged_messages", "Messages to a node that it has not confirmed.", "peer"
         )
         size = _gauges("vcubeps_link_unacknowledged_bytes", "Their bytes.", "peer")
-        for link in links_of(self._shared.runtime):
+        for link in links_of(self._shared.shell):
             label = (str(link.node),)
             connected.add_metric(label, int(link.connected))
             messages.add_metric(label, link.unacknowledged_messages)
@@ -150,21 +159,25 @@ class _NodeCollector(Collector):
         yield from (connected, messages, size)
 
     def _troubles(self) -> Iterator[Metric]:
-        mesh, measures = self._shared.runtime.mesh, self._shared.runtime.measures
-        yield _counter("vcubeps_resent", "Messages sent again after a connection was lost.", mesh.resent)
-        yield _by_cause("vcubeps_refused", "Connections that this node ended.", greeting.Cause, mesh.refused)
+        machine, measures = self._shared.shell.machine, self._shared.shell.measures
+        yield _counter(
+            "vcubeps_resent", "Messages sent again after a connection was lost.", machine.links.resent
+        )
+        yield _by_cause(
+            "vcubeps_refused", "Connections that this node ended.", greeting.Cause, machine.links.refused
+        )
         yield _by_cause(
             "vcubeps_refused_by_others",
             "Connections that other nodes ended.",
             greeting.Cause,
-            mesh.refused_by_others,
+            machine.links.refused_by_others,
         )
-        yield _counter("vcubeps_violations", "Messages that no correct node would send.", measures.violations)
+        yield _counter("vcubeps_violations", "Messages that no correct node would send.", machine.violations)
         yield _counter("vcubeps_usage_errors", "Calls of the application refused.", measures.usage_errors)
         yield _counter(
             "vcubeps_held_acknowledgements",
             "Acknowledgements held because a subscription was read too slowly.",
-            measures.held_acks,
+            machine.memberships.held_acks,
         )
         yield _counter(
             "vcubeps_slow_disconnects",

@@ -10,10 +10,10 @@ from typing import cast
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from vcubeps.net.errors import ListenError
 from vcubeps.net.gateway.http import CLIENTS_MAX, Doors, counting
 from vcubeps.net.gateway.shared import Shared
 from vcubeps.net.gateway.websocket import CLOSE_WITHIN_S
-from vcubeps.net.mesh import ListenError
 from vcubeps.net.node import Node
 from vcubeps.node.settings import host_and_port
 

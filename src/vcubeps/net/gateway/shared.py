@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from vcubeps.net.errors import NodeError, Unacknowledged
 from vcubeps.net.gateway.refusals import Cause, Refused
-from vcubeps.net.gateway.status import health_of
 from vcubeps.net.node import Node
+from vcubeps.net.status import health_of
 from vcubeps.net.subscription import Receipt, Subscription
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import check_topic
@@ -31,7 +31,7 @@ _SWEEP_S = 5.0
 class Shared:
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.runtime = node._runtime
+        self.shell = node._shell
         self.loop = asyncio.get_running_loop()
         self.refusals: Counter[str] = Counter()
         self.sessions: set[Session] = set()
@@ -54,7 +54,7 @@ class Shared:
 
     def check_up(self) -> None:
         """Raises Refused if the node cannot serve at present."""
-        health = health_of(self.runtime)
+        health = health_of(self.shell)
         if health.reason is not None:
             raise Refused(503, Cause.NOT_UP, health.reason)
 
@@ -93,7 +93,7 @@ class Shared:
             raise Refused(400, Cause.TOPIC, str(error)) from None
 
     def check_size(self, size_bytes: int) -> None:
-        limit = self.runtime.settings.limits.payload_bytes_max
+        limit = self.shell.settings.limits.payload_bytes_max
         if size_bytes > limit:
             raise Refused(
                 413,

@@ -1,26 +1,25 @@
-"""How a node is doing, as typed values: what GET /healthz and GET /status answer."""
+"""How a node is doing, as typed values: what `Node.status`, GET /healthz and GET /status answer."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from vcubeps.net.measures import Histogram
-from vcubeps.net.topics import LocalTopic
+from vcubeps.net.shell import Shell, now_s
+from vcubeps.node.lifecycle import Life
 from vcubeps.provenance import package_version
-
-if TYPE_CHECKING:
-    from vcubeps.net.gateway.shared import Shared
-    from vcubeps.net.runtime import Runtime
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the node can serve."""
 
-    status: Literal["ok", "starting", "failed"]
+    status: Literal["ok", "starting", "isolated", "failed"]
     cluster: str
     node: int
     reason: Annotated[str | None, Meta(description="why it cannot; absent if it can")] = None
@@ -33,6 +32,9 @@ class LinkStatus(msgspec.Struct, frozen=True):
     connected: bool
     unacknowledged_messages: int
     unacknowledged_bytes: int
+    relay: Annotated[int | None, Meta(description="the node that it is reached through, if not directly")] = (
+        None
+    )
 
 
 class TopicStatus(msgspec.Struct, frozen=True):
@@ -63,6 +65,16 @@ class Quantiles(msgspec.Struct, frozen=True):
     count: int
 
 
+class Contact(msgspec.Struct, frozen=True):
+    """Whom a node reaches, and whom it has given up."""
+
+    partition: str
+    voters: tuple[int, ...]
+    reached: Annotated[tuple[int, ...], Meta(description="voters that have answered just now")]
+    silent: Annotated[dict[int, float], Meta(description="nodes that do not answer, for how many seconds")]
+    crashed: Annotated[dict[int, str], Meta(description="nodes that count as crashed, and on what evidence")]
+
+
 class Counts(msgspec.Struct, frozen=True):
     """Since the node started, but `gateway_clients`."""
 
@@ -90,10 +102,12 @@ class Status(msgspec.Struct, frozen=True):
     pid: int
     uptime_s: float
     up: Annotated[bool, Meta(description="whether the other nodes have let it in, and nothing has failed")]
+    life: Annotated[str, Meta(description="starting, up, isolated, closing, closed or failed")]
     failure: Annotated[str | None, Meta(description="why it can do nothing any more")]
     problems: Annotated[
         dict[int, str], Meta(description="nodes that it has something for and cannot reach, why")
     ]
+    contact: Contact
     links: tuple[LinkStatus, ...]
     topics: tuple[TopicStatus, ...]
     latency_us: Annotated[
@@ -105,12 +119,14 @@ class Status(msgspec.Struct, frozen=True):
     counts: Counts
 
 
-def health_of(runtime: Runtime) -> Health:
-    cluster, node = runtime.settings.cluster, runtime.id
-    if runtime.failure is not None:
-        return Health("failed", cluster, node, str(runtime.failure))
-    if not runtime.peer.is_up:
-        problems = runtime.problems()
+def health_of(shell: Shell) -> Health:
+    cluster, node, life = shell.settings.cluster, shell.id, shell.machine.life_at(now_s())
+    if shell.failure is not None:
+        return Health("failed", cluster, node, str(shell.failure))
+    if life is Life.ISOLATED:
+        return Health("isolated", cluster, node, shell.machine.isolation())
+    if not shell.machine.peer.is_up:
+        problems = shell.problems()
         missing = "".join(f"; node {other}: {reason}" for other, reason in list(problems.items())[:3])
         return Health(
             "starting",
@@ -121,66 +137,82 @@ def health_of(runtime: Runtime) -> Health:
     return Health("ok", cluster, node)
 
 
-def status_of(shared: Shared) -> Status:
-    runtime, measures = shared.runtime, shared.runtime.measures
+def status_of(shell: Shell, clients: int = 0, refusals: Mapping[str, int] = MappingProxyType({})) -> Status:
+    """`clients` and `refusals` are those of its gateway."""
+    machine, measures = shell.machine, shell.measures
     measures.sort_in()
+    time_s = now_s()
     return Status(
-        cluster=runtime.settings.cluster,
-        node=runtime.id,
-        incarnation=runtime.peer.incarnation,
+        cluster=shell.settings.cluster,
+        node=shell.id,
+        incarnation=machine.peer.incarnation,
         version=package_version(),
         pid=os.getpid(),
-        uptime_s=round(shared.uptime_s, 3),
-        up=runtime.peer.is_up and runtime.failure is None,
-        failure=None if runtime.failure is None else str(runtime.failure),
-        problems=runtime.problems(),
-        links=links_of(runtime),
-        topics=topics_of(runtime),
+        uptime_s=round(time_s - shell.started_s, 3),
+        up=machine.peer.is_up and shell.failure is None,
+        life=machine.life_at(time_s).value,
+        failure=None if shell.failure is None else str(shell.failure),
+        problems=shell.problems(),
+        contact=Contact(
+            partition=shell.settings.partition,
+            voters=shell.settings.voting or (),
+            reached=tuple(machine.majority.in_contact(time_s)),
+            silent={other: round(since_s, 3) for other, since_s in machine.detector.silent().items()},
+            crashed=machine.crashed(),
+        ),
+        links=links_of(shell),
+        topics=topics_of(shell),
         latency_us=_quantiles(measures.latency_us),
         causal_wait_us=_quantiles(measures.causal_wait_us),
         batch_items=_quantiles(measures.batch_items),
         barrier_entries=_quantiles(measures.barrier_entries),
         counts=Counts(
-            resent=runtime.mesh.resent,
-            refused=dict(runtime.mesh.refused),
-            refused_by_others=dict(runtime.mesh.refused_by_others),
-            violations=measures.violations,
+            resent=machine.links.resent,
+            refused=dict(machine.links.refused),
+            refused_by_others=dict(machine.links.refused_by_others),
+            violations=machine.violations,
             usage_errors=measures.usage_errors,
-            held_acks=measures.held_acks,
+            held_acks=machine.memberships.held_acks,
             disconnected_slow=measures.disconnected_slow,
             restarts=measures.restarts,
-            gateway_clients=shared.clients,
-            gateway_refusals=dict(shared.refusals),
+            gateway_clients=clients,
+            gateway_refusals=dict(refusals),
         ),
     )
 
 
-def links_of(runtime: Runtime) -> tuple[LinkStatus, ...]:
+def links_of(shell: Shell) -> tuple[LinkStatus, ...]:
     return tuple(
-        LinkStatus(other, link.connection is not None, len(link.outbox), link.outbox.size)
-        for other, link in sorted(runtime.mesh.links.items())
+        LinkStatus(
+            link.other,
+            link.connection is not None,
+            len(link.outbox),
+            link.outbox.size,
+            None if link.connection is None or link.connection.via < 0 else link.connection.via,
+        )
+        for link in sorted(shell.machine.links, key=lambda link: link.other)
     )
 
 
-def topics_of(runtime: Runtime) -> tuple[TopicStatus, ...]:
-    return tuple(_topic(runtime, name) for name in sorted(runtime.measures.topics))
+def topics_of(shell: Shell) -> tuple[TopicStatus, ...]:
+    return tuple(_topic(shell, name) for name in sorted(shell.measures.topics))
 
 
-def _topic(runtime: Runtime, name: str) -> TopicStatus:
-    measures = runtime.measures.topics[name]
-    topic = runtime.topics.get(name) or LocalTopic(name, measures, runtime.settings.limits)  # it has left
+def _topic(shell: Shell, name: str) -> TopicStatus:
+    measures = shell.measures.topics[name]
+    topic = shell.machine.memberships.topics.get(name)
     return TopicStatus(
         topic=name,
-        stage=topic.stage.value,
-        members=runtime.members(name),
-        subscriptions=len(topic.subscriptions),
+        stage=topic.stage.value if topic is not None else "out",
+        members=shell.members(name),
+        subscriptions=len(topic.readers) if topic is not None else 0,
         publications=measures.publications,
         receptions=measures.receptions,
         deliveries=measures.deliveries,
-        waiting=topic.pending,
-        unread=max((each.backlog for each in topic.subscriptions), default=0),
-        unacknowledged=len(topic.sent),
-        full=topic.full,
+        waiting=topic.pending if topic is not None else 0,
+        unread=max((each.backlog for each in topic.readers), default=0) if topic is not None else 0,
+        unacknowledged=len(topic.sent) if topic is not None else 0,
+        full=topic.full if topic is not None else False,
     )
 
 
