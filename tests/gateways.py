@@ -106,7 +106,7 @@ async def unread_until_disconnected(cluster: LocalCluster) -> int:
     """Publish on "room" at node 1 until a client of node 0, which reads nothing, is disconnected."""
     payload, sent = b"x" * 60_000, 0
     async with cluster[1].subscribe("room", reads=False) as room:
-        while cluster[0]._runtime.measures.disconnected_slow == 0:
+        while cluster[0]._shell.measures.disconnected_slow == 0:
             receipt = await room.publish(payload)
             await receipt.acknowledged()
             sent += 1

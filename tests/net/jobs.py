@@ -121,7 +121,7 @@ async def ring(node: vcubeps.Node, rounds: int) -> tuple[list[Event], list[bytes
                 break
             if step % len(node.nodes) == node.id:
                 await room.publish(b"%d" % step)
-        while len(room.members) == len(node.nodes) and any(node._runtime.peer.footprint().values()):
+        while len(room.members) == len(node.nodes) and any(node._shell.machine.peer.footprint().values()):
             await asyncio.sleep(_PACE_S)
     return record.events, got
 

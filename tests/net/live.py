@@ -21,7 +21,7 @@ from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.message import Message
 from vcubeps.net.node import Node, start_node
 from vcubeps.net.subscription import Receipt, Subscription
-from vcubeps.node.settings import STAMP_BYTES, ClusterSettings, Limits, NodeSettings, Timing
+from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, STAMP_BYTES, Timing
 from vcubeps.protocol import outputs
 
 _Result = TypeVar("_Result")
@@ -33,7 +33,20 @@ FAST = Timing(
     acknowledge_within_s=0.01,
     close_within_s=1.0,
 )
-"""Nothing waits for long, and nobody counts as crashed unless a test says so."""
+"""Nothing waits for long."""
+
+PATIENT = Detection(ping_s=0.2, contact_s=100.0, suspect_after_s=1e6)
+"""Nobody counts as crashed unless a test says so."""
+
+
+def impatient(suspect_after_s: float) -> Detection:
+    """A node that does not answer for so long counts as crashed."""
+    return Detection(
+        ping_s=suspect_after_s / 4,
+        contact_s=suspect_after_s / 1.5,
+        suspect_after_s=suspect_after_s,
+        start_within_s=suspect_after_s,
+    )
 
 
 def run(
@@ -95,7 +108,7 @@ class Record:
 
     def follow(self, node: Node) -> None:
         """From now on what `node` does is written down here."""
-        node._runtime.tracer = _Follower(self, node)
+        node._shell.tracer = node._shell.watch.tracer = _Follower(self, node)
 
     def audit(self, living: int) -> None:
         """Raises AssertionError with every violation of what is promised.
@@ -149,7 +162,7 @@ class _Follower:
         self._note(Ended(time.time_ns(), self._node.id))
 
     def _note(self, event: Event) -> None:
-        restarts = self._node._runtime.measures.restarts
+        restarts = self._node._shell.measures.restarts
         if restarts != self._restarts:
             self._restarts = restarts
             self._record.events.append(Ended(event.at_ns, self._node.id))
@@ -220,6 +233,7 @@ class Live:
         proxied: bool = False,
         limits: Limits | None = None,
         timing: Timing = FAST,
+        detection: Detection = PATIENT,
         name: str = "live",
         absent: frozenset[int] = frozenset(),
     ) -> None:
@@ -227,6 +241,7 @@ class Live:
         self._count = count
         self._absent = absent
         self._limits, self._timing, self._name = limits or Limits(), timing, name
+        self._detection = detection
         self.proxies = Proxies(count) if proxied else None
         self.record = Record()
         self.nodes: dict[int, Node] = {}
@@ -250,6 +265,8 @@ class Live:
             ),
             limits=self._limits,
             timing=self._timing,
+            detection=self._detection,
+            partition="continue",
         )
 
     async def __aenter__(self) -> Live:
@@ -263,7 +280,8 @@ class Live:
                 await self.start(number)
         for node in self.nodes.values():
             for number in self._absent:
-                node._runtime.on_unreachable(number, 0)
+                node._shell.machine.on_silence(number, "it is absent")
+                node._shell.carry_out()
         await self.settle()
         return self
 
@@ -311,18 +329,18 @@ class Live:
         """The node is gone without a word."""
         node = self.nodes.pop(number)
         self.record.events.append(Ended(time.time_ns(), number))
-        node._runtime.tracer = None
-        node._runtime.failure = vcubeps.NodeClosed("crashed")  # so that it does not leave in good order
-        mesh = node._runtime.mesh
-        mesh.is_closed = True
-        for connection in list(mesh.connections):
-            connection.abort()
+        shell = node._shell
+        shell.tracer = shell.watch.tracer = None
+        shell.machine.fault(RuntimeError("a test has crashed it"))  # so that it does not leave in good order
+        shell.carry_out()
         await node.close()
 
     def suspect(self, judge: int, node: int) -> None:
         """Node `judge` takes `node`, which lives, for crashed."""
         self.record.events.append(Suspected(time.time_ns(), node))
-        self.nodes[judge]._runtime.on_unreachable(node, self.nodes[node].incarnation)
+        shell = self.nodes[judge]._shell
+        shell.machine.on_silence(node, "a test says so")
+        shell.carry_out()
 
     async def settle(self) -> None:
         """Wait until nothing is under way any more."""
@@ -330,12 +348,12 @@ class Live:
 
     def _is_settled(self) -> bool:
         for node in self.nodes.values():
-            runtime = node._runtime
-            if runtime.failure is not None:
+            machine = node._shell.machine
+            if machine.life.has_ended:
                 continue
-            if any(runtime.peer.footprint().values()) or runtime._releasable:
+            if any(machine.peer.footprint().values()) or machine.is_dirty:
                 return False
-            if any(topic.sent for topic in runtime.topics.values()):
+            if any(topic.sent for topic in machine.memberships):
                 return False
         return all(
             member.subscription.is_closed or not member.subscription.backlog

@@ -44,7 +44,7 @@ def test_a_receipt_is_acknowledged_when_every_subscriber_has_received() -> None:
             await receipt.acknowledged()
             await receipt.acknowledged()  # may be asked again
             for node in range(1, 4):
-                assert live[node]._runtime.measures.topics["room"].receptions == 1
+                assert live[node]._shell.measures.topics["room"].receptions == 1
 
     run(main())
 
@@ -409,7 +409,7 @@ def test_a_node_taken_for_crashed_though_it_lives_tells_of_the_gap_and_subscribe
             await (await members[0].publish(b"after")).acknowledged()
             await (await members[2].publish(b"and from it")).acknowledged()
             await until(lambda: len(members[2].received) == 3)
-            assert live[2]._runtime.measures.restarts == 1
+            assert live[2]._shell.measures.restarts == 1
 
     run(main())
 
@@ -485,7 +485,7 @@ def test_cancelling_subscribe_at_any_moment_leaves_nothing_behind() -> None:
                 with contextlib.suppress(asyncio.CancelledError):
                     await (await task).close()
                 await until(
-                    lambda: watcher.subscription.members == (0,) and "room" not in live[1]._runtime.topics
+                    lambda: watcher.subscription.members == (0,) and "room" not in live[1]._shell.machine.memberships.topics
                 )
             member = await live.join(1, "room")
             await (await watcher.publish(b"hello")).acknowledged()

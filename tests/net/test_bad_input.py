@@ -112,7 +112,7 @@ def test_whoever_begins_badly_is_refused_with_the_reason(data: bytes, cause: str
                 refusal = await other.refusal()
             assert refusal.cause.value == cause
             assert reason in refusal.reason
-            assert live[0]._runtime.mesh.refused[cause] == 1
+            assert live[0]._shell.machine.links.refused[cause] == 1
             await still_serves(members)
 
     run(main())
@@ -157,7 +157,7 @@ def test_a_crowd_of_garbage_does_not_disturb_anyone() -> None:
 
             await asyncio.gather(*(throw(dice.randbytes(dice.randrange(1, 300))) for _ in range(60)))
             await still_serves(members)
-            await until(lambda: all(len(live[node]._runtime.mesh.connections) <= 2 for node in range(3)))
+            await until(lambda: all(len(live[node]._shell.machine.links.connections) <= 2 for node in range(3)))
 
     run(main())
 
@@ -278,8 +278,8 @@ def test_two_clusters_with_each_others_addresses_refuse_each_other_and_say_why(
                 "cluster files"
             }
             await still_serves(people)
-            assert village[1]._runtime.mesh.refused["cluster"] >= 1
-            assert town[0]._runtime.mesh.refused_by_others["cluster"] >= 1
+            assert village[1]._shell.machine.links.refused["cluster"] >= 1
+            assert town[0]._shell.machine.links.refused_by_others["cluster"] >= 1
             for node in (0, 1):  # the mistake is mended
                 town[node]._runtime.mesh.addresses = dict(enumerate(town.addresses))
             members = [await task for task in joining]
@@ -376,7 +376,7 @@ def test_a_payload_over_the_limit_is_refused_and_counted_and_one_at_the_limit_is
             zero, one = await live.join_all("room")
             with pytest.raises(vcubeps.UsageError, match="payload has 1001 bytes, the limit is 1000"):
                 await zero.publish(b"x" * 1001)
-            assert live[0]._runtime.measures.usage_errors == 1
+            assert live[0]._shell.measures.usage_errors == 1
             await zero.publish(b"x" * 1000)
             await until(lambda: one.payloads == [b"x" * 1000])
 

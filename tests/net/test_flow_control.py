@@ -66,7 +66,7 @@ def test_an_application_that_stops_reading_halts_the_publishers_of_that_topic_on
             await until(lambda: all(p.published > count for p, count in zip(publishers, counts, strict=True)))
             for publisher in publishers:
                 await publisher.stop()
-            while slow.subscription.backlog or any(live[0]._runtime.peer.footprint().values()):
+            while slow.subscription.backlog or any(live[0]._shell.machine.peer.footprint().values()):
                 await read(slow, slow.subscription.backlog)
                 await asyncio.sleep(0.005)
             assert len(slow.received) >= sum(counts)
@@ -131,7 +131,7 @@ def test_a_slow_link_halts_the_topics_that_need_it_and_no_other() -> None:
                 way.hold()
             for pair in pairs:
                 await pair[0].publish(b"x" * 1_000_000)
-            await until(lambda: live[0]._runtime.mesh.congested == {1})
+            await until(lambda: live[0]._shell.machine.links.congested == {1})
             publishing = [asyncio.create_task(pair[0].publish(b"waits")) for pair in pairs]
             for number in range(50):
                 await (await other.publish(b"%d" % number)).acknowledged()
@@ -140,7 +140,7 @@ def test_a_slow_link_halts_the_topics_that_need_it_and_no_other() -> None:
                 way.release()
             await asyncio.gather(*publishing)
             await until(lambda: all(len(pair[1].received) == 2 for pair in pairs))
-            assert live[0]._runtime.mesh.congested == set()
+            assert live[0]._shell.machine.links.congested == set()
 
     run(main())
 
@@ -185,7 +185,7 @@ def test_a_subscriber_that_would_rather_be_disconnected_is_with_an_event() -> No
             with pytest.raises(vcubeps.SlowSubscriber):
                 await slow.subscription.publish(b"too late")
             await until(lambda: publisher.subscription.members == (0,))
-            assert live[1]._runtime.measures.disconnected_slow == 1
+            assert live[1]._shell.measures.disconnected_slow == 1
 
     run(main())
 
@@ -229,7 +229,7 @@ def test_a_node_taken_for_crashed_while_it_was_full_holds_nobody_afterwards() ->
             await read(slow, slow.subscription.backlog)
             await until(lambda: publisher.published > 100 or slow.subscription.backlog > 15)
             await publisher.stop()
-            while slow.subscription.backlog or any(live[0]._runtime.peer.footprint().values()):
+            while slow.subscription.backlog or any(live[0]._shell.machine.peer.footprint().values()):
                 await read(slow, slow.subscription.backlog)
                 await asyncio.sleep(0.005)
 

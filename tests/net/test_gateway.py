@@ -153,7 +153,7 @@ def test_a_slow_client_that_asked_for_it_makes_publishers_wait():
                         sent += 1
 
                 publishing = asyncio.create_task(publish_all())
-                topic = door.cluster[0]._runtime.topics["room"]
+                topic = door.cluster[0]._shell.machine.memberships.topics["room"]
                 while not topic.full:
                     await asyncio.sleep(0)
                 waited_at = sent

@@ -146,7 +146,7 @@ def test_a_slow_reader_gets_everything_up_to_its_disconnection():
             events = client.subscribe(["room"])
             await anext(events)
             async with door.cluster[1].subscribe("room", reads=False) as there:
-                while door.cluster[0]._runtime.measures.disconnected_slow == 0:
+                while door.cluster[0]._shell.measures.disconnected_slow == 0:
                     receipt = await there.publish(b"x" * 60_000)
                     await receipt.acknowledged()
             heard = []

@@ -27,13 +27,13 @@ def connections(live: Live, one: int, other: int) -> int:
     """How many connections node `one` has with node `other`."""
     return sum(
         connection.link is not None and connection.link.other == other
-        for connection in live[one]._runtime.mesh.connections
+        for connection in live[one]._shell.machine.links.connections
     )
 
 
 def refusals(live: Live) -> set[str]:
     """Why any node has refused any connection."""
-    return {cause for node in live.nodes.values() for cause in node._runtime.mesh.refused}
+    return {cause for node in live.nodes.values() for cause in node._shell.machine.links.refused}
 
 
 async def publish_all(member: Member, payloads: list[bytes]) -> None:
@@ -60,7 +60,7 @@ def test_connections_cut_in_mid_frame_lose_and_double_nothing(loop: Callable[[],
                     expected += 1
                 await until(lambda count=expected: len(zero.received) == len(one.received) == count)
             assert sum(way.cuts for way in ways) > 50
-            assert sum(live[node]._runtime.mesh.resent for node in (0, 1)) > 0
+            assert sum(live[node]._shell.machine.links.resent for node in (0, 1)) > 0
 
     run(main(), loop=loop)
 
@@ -397,7 +397,7 @@ def test_nodes_that_start_again_remember_who_said_goodbye() -> None:
             for way in ways:
                 way.is_blocked = True
                 way.cut()
-            peers = [live[n]._runtime.peer for n in (0, 1)]
+            peers = [live[n]._shell.machine.peer for n in (0, 1)]
             await until(lambda: peers[0].believes_dead(1) and peers[1].believes_dead(0))
             for way in ways:
                 way.is_blocked = False
@@ -419,7 +419,7 @@ def test_a_node_that_vanishes_counts_as_crashed_though_nothing_waits_for_it_but_
             for number in range(3):
                 receipt = await zero.publish(b"%d" % number)
             link = live[0]._runtime.mesh.links[1]
-            await until(lambda: live[1]._runtime.measures.held_acks and not link.outbox, "its link has all")
+            await until(lambda: live[1]._shell.machine.memberships.held_acks and not link.outbox, "its link has all")
             await live.crash(1)
             await receipt.acknowledged()
             assert live[0].members("room") == (0,)

@@ -28,7 +28,7 @@ def test_two_thousand_topics_at_once() -> None:
             await until(lambda: all(len(member.received) == 2 for member in joined))
             assert all(set(member.payloads) == {member.subscription.topic.encode()} for member in joined)
             await asyncio.gather(*(member.close() for member in joined))
-            assert all(not node._runtime.topics for node in live.nodes.values())
+            assert all(not node._shell.machine.memberships.topics for node in live.nodes.values())
 
     run(main(), within_s=60.0)
 

@@ -32,7 +32,7 @@ def test_a_publication_that_comes_alone_is_under_way_when_publish_returns_and_a_
     async def main() -> None:
         async with Live(2) as live:
             room, _ = await live.join_all("room")
-            peer = live[0]._runtime.peer
+            peer = live[0]._shell.machine.peer
             first = await room.publish(b"alone")
             assert (peer.footprint()["broadcasts"], peer.footprint()["queued"]) == (1, 0)
             for number in range(3):
@@ -44,7 +44,7 @@ def test_a_publication_that_comes_alone_is_under_way_when_publish_returns_and_a_
                 last = await room.publish(b"%d" % number)
             assert (peer.footprint()["broadcasts"], peer.footprint()["queued"]) == (0, 3)
             await last.acknowledged()
-            measures = live[1]._runtime.measures
+            measures = live[1]._shell.measures
             measures.sort_in()
             assert (measures.batch_items.count, measures.batch_items.total) == (3, 7)
 

@@ -31,7 +31,7 @@ def test_the_last_subscription_is_disconnected_while_others_go_on() -> None:
                 assert len(await slow.receive_batch()) == 5
             with pytest.raises(vcubeps.SlowSubscriber):
                 await slow.receive()
-            assert cluster[0]._runtime.measures.disconnected_slow == 1
+            assert cluster[0]._shell.measures.disconnected_slow == 1
 
     run(main())
 
@@ -44,7 +44,7 @@ def test_a_subscription_that_waits_is_told_that_its_node_is_closed() -> None:
         settings = vcubeps.ClusterSettings(cluster="half", nodes=nodes, timing=BRIEF)
         node = await start_node(settings, 0, VolatileIncarnation(0), None, None)
         waiting = asyncio.create_task(_subscribe(node))
-        while not node._runtime.topics:
+        while not node._shell.machine.memberships.topics:
             await asyncio.sleep(0)
         await node.close()
         async with asyncio.timeout(5):
@@ -81,7 +81,7 @@ def test_a_stranger_s_first_frame_that_cannot_be_read_is_refused_and_counted(kin
             if kind == Kind.GREETING:
                 assert answer[4] == Kind.REFUSAL
                 assert sum(mesh.refused.values()) == 1
-            assert cluster[0]._runtime.failure is None
+            assert cluster[0]._shell.failure is None
 
     run(main())
 
@@ -136,6 +136,6 @@ def test_calls_that_are_refused_are_counted() -> None:
             await room.close()
             with pytest.raises(vcubeps.SubscriptionClosed):
                 await room.publish(1)
-            assert node._runtime.measures.usage_errors == 6
+            assert node._shell.measures.usage_errors == 6
 
     run(main())

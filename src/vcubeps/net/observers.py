@@ -25,7 +25,7 @@ class Watch:
     def __init__(self, node: int, measures: Measures, tracer: Tracer | None) -> None:
         self._node = node
         self._measures = measures
-        self._tracer = tracer
+        self.tracer = tracer
         self._arrivals: dict[tuple[str, int, int], int] = {}
         """⟨topic, source, counter⟩ of a batch that waits for its past → when it came."""
         self._asked: dict[str, int] = {}
@@ -36,7 +36,7 @@ class Watch:
         self._asked[topic] = time.time_ns()
 
     def __call__(self, now_s: float, node: int, incarnation: int, what: object) -> None:
-        now_ns, tracer = time.time_ns(), self._tracer
+        now_ns, tracer = time.time_ns(), self.tracer
         if type(what) is Deliver:
             self._delivered(what, now_ns)
             if tracer is not None:

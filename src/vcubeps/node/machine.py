@@ -19,6 +19,7 @@ from vcubeps.node.majority import Majority
 from vcubeps.node.memberships import Memberships
 from vcubeps.node.outputs import (
     ERROR,
+    INFO,
     AnyOutput,
     Closed,
     Crashed,
@@ -383,7 +384,9 @@ class Machine:
 
     def on_goodbye(self, other: int, incarnation: int) -> None:
         self.majority.drop(other)
-        self._suspect(other, incarnation, "it has ended in good order")
+        self._context.log(INFO, f"node {other} has ended")
+        self._evidence[other] = "it has ended in good order"
+        self._carry_out(self.peer.suspect(other, incarnation))
 
     def on_round_trip(self, other: int, sent_at_s: float) -> None:
         if not self.peer.believes_dead(other) or self.links.link(other).incarnation > self.dead_here(other):
