@@ -66,10 +66,10 @@ _HOMES = {
 }
 
 __all__ = [
-    "ClusterSettings", "ConfigError", "Detection", "Disconnected", "Event", "Gap", "Isolated", "Joined", "Left", "Limits", "ListenError",
-    "LocalCluster", "Message", "Node", "NodeClosed", "NodeError", "NodeRefused", "NodeSettings", "Receipt",
-    "SlowSubscriber", "Subscription", "SubscriptionClosed", "Timing", "Unacknowledged", "UsageError", "WorkerFailed",
-    "open",
+    "ClusterSettings", "ConfigError", "Detection", "Disconnected", "Event", "Gap", "Isolated", "Joined", "Left",
+    "Limits", "ListenError", "LocalCluster", "Message", "Node", "NodeClosed", "NodeError", "NodeRefused",
+    "NodeSettings", "Receipt", "SlowSubscriber", "Subscription", "SubscriptionClosed", "Timing", "Unacknowledged",
+    "UsageError", "WorkerFailed", "open",
 ]  # fmt: skip
 
 

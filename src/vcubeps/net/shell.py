@@ -264,7 +264,8 @@ class Shell:
         if len(payload) > limit:
             raise self.refused(
                 UsageError(
-                    f"payload has {len(payload)} bytes, the limit is {limit} (limits.payload_bytes_max): send it in parts"
+                    f"payload has {len(payload)} bytes, the limit is {limit} (limits.payload_bytes_max): send it in "
+                    "parts"
                 )
             )
         data = stamped(payload, time.time_ns())

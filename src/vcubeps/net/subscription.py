@@ -318,9 +318,9 @@ class Subscription:
         self.tell(Disconnected(self.topic, self.backlog))
         self.end(
             SlowSubscriber(
-                f"the subscription to {self.topic!r} had {self.backlog} messages of {self.reader.backlog_bytes} bytes unread, "
-                f"where {self.reader.messages_max} and {self.reader.bytes_max} are the limits, and was ended: read faster, or "
-                'subscribe with slow="wait"'
+                f"the subscription to {self.topic!r} had {self.backlog} messages of {self.reader.backlog_bytes} bytes "
+                f"unread, where {self.reader.messages_max} and {self.reader.bytes_max} are the limits, and was ended: "
+                'read faster, or subscribe with slow="wait"'
             )
         )
 

@@ -1,14 +1,15 @@
 """Who does not answer any more. Decides when a node counts as crashed; the core then tells everybody.
 
-Every node pings others in turn, as many per interval as the cube has dimensions, those first that it has not heard of for
-longest; of several, nearest in the cube first, so that each node has another order. Any traffic is a sign of life: pings
-are for links on which nothing happens. So a node is asked by somebody every few hundredths of a second, and nobody has
-more to do than a few pings in an interval, however many nodes there are.
+Every node pings others in turn, as many per interval as the cube has dimensions, those first that it has not heard of
+for longest; of several, nearest in the cube first, so that each node has another order. Any traffic is a sign of
+life: pings are for links on which nothing happens. So a node is asked by somebody every few hundredths of a second,
+and nobody has more to do than a few pings in an interval, however many nodes there are.
 
-A node is *silent* from the first question that it leaves unanswered. It is asked again, and so are others: whether they
-reach it. They ask it themselves, and never vouch from memory. If one of them does, it lives, and is spoken to through that
-one. If it stays silent for the limit, it counts as crashed. The limit is longer than contact lasts (`majority`), counted
-from the question: whoever is cut off from a quorum knows that before it could suspect anybody of the other side.
+A node is *silent* from the first question that it leaves unanswered. It is asked again, and so are others: whether
+they reach it. They ask it themselves, and never vouch from memory. If one of them does, it lives, and is spoken to
+through that one. If it stays silent for the limit, it counts as crashed. The limit is longer than contact lasts
+(`majority`), counted from the question: whoever is cut off from a quorum knows that before it could suspect anybody
+of the other side.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ class Detector:
     """The nodes that one node watches."""
 
     __slots__ = (
-        "_context", "_detection", "_health", "_held_up_at_s", "_judge", "_links", "_requests", "_slot_s", "_started_at_s",
-        "_watches",
+        "_context", "_detection", "_health", "_held_up_at_s", "_judge", "_links", "_requests", "_slot_s",
+        "_started_at_s", "_watches",
     )  # fmt: skip
 
     def __init__(self, context: Context, links: Links, judge: Judge) -> None:

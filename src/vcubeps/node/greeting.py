@@ -153,8 +153,8 @@ class Identity(msgspec.Struct):
         theirs, ours = greeting.settings, self.settings
         names = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
         different = "; ".join(
-            f"{name} is {ours.get(name, 'not set')} at node {self.node} and {theirs.get(name, 'not set')[:100]} at node "
-            f"{greeting.node}"
+            f"{name} is {ours.get(name, 'not set')} at node {self.node} and {theirs.get(name, 'not set')[:100]} at "
+            f"node {greeting.node}"
             for name in names[:4]
         )
         return f"the cluster files differ: {different}: use the same file everywhere"

@@ -18,8 +18,8 @@ _SMALL_BYTES = 32 << 10
 beyond, the copy costs more than it saves."""
 
 _RELAYED = Struct(">III?")
-"""What comes before a frame inside a RELAY: the node that it is for, the node that it is from, the channel, and whether the
-sender is the one who dialled it."""
+"""What comes before a frame inside a RELAY: the node that it is for, the node that it is from, the channel, and
+whether the sender is the one who dialled it."""
 RELAYED_BYTES = HEADER_BYTES + _RELAYED.size
 pack_relayed, unpack_relayed = _RELAYED.pack, _RELAYED.unpack_from
 
@@ -76,9 +76,10 @@ class Link:
     """
 
     __slots__ = (
-        "_asked_at_s", "_asked_number", "_attempt", "_banned", "_by_relay", "_bytes_max", "_connected_at_s", "_context", "_greetings",
-        "_greetings_heard", "_pause_s", "_retry", "_ways", "address", "arrived", "connection", "gone", "heard_at_s",
-        "inbox", "incarnation", "instance", "is_wanted", "other", "outbox", "problem", "round_trip_at_s",
+        "_asked_at_s", "_asked_number", "_attempt", "_banned", "_by_relay", "_bytes_max", "_connected_at_s",
+        "_context", "_greetings", "_greetings_heard", "_pause_s", "_retry", "_ways", "address", "arrived",
+        "connection", "gone", "heard_at_s", "inbox", "incarnation", "instance", "is_wanted", "other", "outbox",
+        "problem", "round_trip_at_s",
     )  # fmt: skip
 
     def __init__(self, context: Context, ways: Ways, other: int, address: str) -> None:
@@ -199,8 +200,8 @@ class Link:
         self._ways.links[connection.via].relay(head, *parts)
 
     def relay(self, *parts: bytes | memoryview) -> None:
-        """Write a RELAY on this link, whose other side is the one it is for, or passes it on. It is lost where there is no
-        direct connection, or too much waits on it: those who speak will notice."""
+        """Write a RELAY on this link, whose other side is the one it is for, or passes it on. It is lost where there
+        is no direct connection, or too much waits on it: those who speak will notice."""
         connection = self.connection
         if connection is None or connection.via != NOBODY or connection.is_paused:
             return
@@ -297,8 +298,8 @@ class Link:
         )
 
     def admit(self, connection: Connection, greeting: Greeting) -> bool:
-        """From now on `connection` is the one in use; raises Refused if it must not be. Whether the other node is another
-        incarnation than before."""
+        """From now on `connection` is the one in use; raises Refused if it must not be. Whether the other node is
+        another incarnation than before."""
         self._check(connection, greeting)
         if greeting.instance != self.instance:
             self.instance = greeting.instance

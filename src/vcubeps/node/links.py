@@ -36,11 +36,12 @@ class Receiver(Protocol):
     """What the links tell their node."""
 
     def on_message(self, other: int, body: memoryview) -> None:
-        """A message, in a buffer that is used again. May raise WireError or ProtocolViolation: its sender is cut off."""
+        """A message, in a buffer that is used again. May raise WireError or ProtocolViolation: its sender is cut
+        off."""
 
     def on_greeted(self, other: int, incarnation: int, is_newer: bool, dead: int) -> None:
-        """`other` is connected as `incarnation`, newer than before or not, and holds the incarnations of this node up to
-        `dead` for crashed."""
+        """`other` is connected as `incarnation`, newer than before or not, and holds the incarnations of this node up
+        to `dead` for crashed."""
 
     def on_goodbye(self, other: int, incarnation: int) -> None:
         """That incarnation of `other` has ended in good order."""
@@ -65,12 +66,12 @@ class Receiver(Protocol):
 
 
 class Links:
-    """Invariants: `connections` are those that have not ended, but for direct ones that this side is dialling; a relayed
-    one is in `_relayed` too."""
+    """Invariants: `connections` are those that have not ended, but for direct ones that this side is dialling; a
+    relayed one is in `_relayed` too."""
 
     __slots__ = (
-        "_addresses", "_context", "_is_closed", "_owing_timer", "_receiver", "_relayed", "_told", "_ways", "connections",
-        "reads_little", "refused", "refused_by_others",
+        "_addresses", "_context", "_is_closed", "_owing_timer", "_receiver", "_relayed", "_told", "_ways",
+        "connections", "reads_little", "refused", "refused_by_others",
     )  # fmt: skip
 
     def __init__(

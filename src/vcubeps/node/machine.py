@@ -93,7 +93,8 @@ class Machine:
         now_s: float,
         observe: Observer | None = None,
     ) -> None:
-        """`incarnation` is greater than any that this node has been before; `seed` is drawn at random for each process."""
+        """`incarnation` is greater than any that this node has been before; `seed` is drawn at random for each
+        process."""
         self.settings = settings
         self.id = node
         self._observe = observe
@@ -494,8 +495,8 @@ class Machine:
         """Why nothing may be started, where this node is isolated."""
         reached = self.majority.in_contact(self._context.now_s)
         return (
-            f"node {self.id} is in contact with no quorum of the voters, only with {reached or 'none of them'}: it starts "
-            "nothing until it is"
+            f"node {self.id} is in contact with no quorum of the voters, only with {reached or 'none of them'}: it "
+            "starts nothing until it is"
         )
 
     def _carry_out(self, outputs: list[Output], hurry: bool = False) -> None:

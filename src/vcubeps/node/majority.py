@@ -1,8 +1,8 @@
 """Whether this node is in contact with a quorum of the voters.
 
 *Contact* with a voter is a round trip of this node's own that began less than `contact_s` ago. It is judged when it
-matters, by the time of the input at hand, and not at the last tick: a process that was stopped knows at once that it has
-lost contact.
+matters, by the time of the input at hand, and not at the last tick: a process that was stopped knows at once that it
+has lost contact.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ NEVER_S = float("-inf")
 
 
 class Majority:
-    """Invariant: the voters whose last round trip began at `_since_s` or later, with this node, are a quorum; those after
-    it are not."""
+    """Invariant: the voters whose last round trip began at `_since_s` or later, with this node, are a quorum; those
+    after it are not."""
 
     __slots__ = ("_contact_s", "_contacts", "_since_s", "_voters", "me")
 

@@ -2,9 +2,9 @@
 
 All readers of a node share one membership of a topic: it is asked for with the first and left with the last.
 
-Back-pressure. A node whose application reads too slowly holds its acknowledgements of further publications on that topic.
-The protocol lets a source start its next batch only when the one before is acknowledged by all, so the publishers of that
-topic, and nobody else, come to a halt. For the core a held acknowledgement is a slow link.
+Back-pressure. A node whose application reads too slowly holds its acknowledgements of further publications on that
+topic. The protocol lets a source start its next batch only when the one before is acknowledged by all, so the
+publishers of that topic, and nobody else, come to a halt. For the core a held acknowledgement is a slow link.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class Abort(NodeOutput, frozen=True, eq=False):
 
 
 class Store(NodeOutput, frozen=True, eq=False):
-    """Keep on stable storage that this node has been `incarnation`; then say `stored`, or `store_failed`. The node sends
-    nothing meanwhile."""
+    """Keep on stable storage that this node has been `incarnation`; then say `stored`, or `store_failed`. The node
+    sends nothing meanwhile."""
 
     incarnation: int
 

@@ -125,8 +125,8 @@ class Detection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         float,
         Meta(
             gt=0,
-            description="how long a node may leave a question unanswered, and be out of reach of those who are asked to "
-            "help, before it counts as crashed; longer than `contact_s`, and more where answers take long",
+            description="how long a node may leave a question unanswered, and be out of reach of those who are asked "
+            "to help, before it counts as crashed; longer than `contact_s`, and more where answers take long",
         ),
     ] = 1.75
     helpers: Annotated[
