@@ -258,9 +258,7 @@ class Peer:
         """Newest incarnation of `node` that this one deals with, has dealt with, or has something under way to; −1 if
         there was none."""
         local = self._local
-        if node in local.living:
-            return local.living[node]
-        return max(local.known.get(node, local.ended(node)), self._tree.newest_addressed(node))
+        return max([local.known.get(node, local.ended(node)), *self._tree.addressed(node)])
 
     def believes_dead(self, node: int) -> bool:
         """Whether nothing is expected of `node`: it is absent, or its incarnation that this one deals with has been
@@ -268,7 +266,7 @@ class Peer:
         incarnation of it and waits for its acknowledgement."""
         if node in self._local.living or (self._boot is not None and self._boot.awaits(node)):
             return False
-        return self._tree.newest_addressed(node) < 0
+        return not self._tree.addressed(node)
 
     def can_subscribe(self, topic: str) -> bool:
         return self._broadcasts.can_subscribe(topic)
