@@ -36,6 +36,7 @@ from vcubeps.protocol.outputs import (
     Subscribed,
     Unsubscribed,
 )
+from vcubeps.protocol.peer import Peer
 from wire import Wire
 
 # A relay crashes.
@@ -1016,3 +1017,29 @@ def test_recovery_among_absent_identifiers_needs_only_those_that_exist() -> None
 
     assert wire.delivered[12] == [(21, b"m")]
     assert set(wire.peers[6].members(T)) == set(SPARSE)
+
+
+def test_a_relay_that_serves_one_it_does_not_deal_with_waits_for_it_until_its_crash_is_reported() -> None:
+    """2 has come back as 1, which 3 has not heard yet: its Hello is slow. 1, which deals with it, joins through 3. Then
+    both are gone, and nobody who is left has ever dealt with 2 as 1."""
+    wire = Wire(Peer, range(4))
+    crash_without_a_trace(wire, 2)
+    report(wire, 2)
+    wire.hold(2, 3)
+    wire.hold(3, 2)
+    wire.recover(2)
+    wire.run()
+    wire.hold(1, 3, lambda message: not is_subscription(message))
+    wire.subscribe(1, T)
+    wire.run()
+    crash_without_a_trace(wire, 0, 1, 2)
+    for node in (0, 1):
+        wire.suspect(3, node, 0)
+    assert at_work(wire)[3]["copies"] == 1
+    assert not wire.peers[3].believes_dead(2)
+
+    wire.suspect(3, 2, wire.peers[3].known_incarnation(2))
+    wire.run()
+
+    assert at_work(wire) == {}
+    assert wire.peers[3].believes_dead(2)

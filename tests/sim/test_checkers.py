@@ -18,6 +18,7 @@ from vcubeps.protocol.outputs import (
     Started,
     Subscribed,
     Unsubscribed,
+    Up,
 )
 from vcubeps.sim.explore.checkers import CHECKER_NAMES, Monitor
 from vcubeps.sim.explore.peers import Standing
@@ -108,8 +109,9 @@ class Story:
         self.counters.pop(node, None)
 
     def hold_dead(self, node: int, *dead: int, final: bool = True) -> None:
-        """Of the nodes 0, 1 and 2 it holds these dead, as incarnation 0."""
-        held, living = dict.fromkeys(dead, 0), frozenset({0, 1, 2} - set(dead))
+        """Of the nodes 0, 1 and 2 it holds these dead, as their present incarnations."""
+        held = {other: self.incarnations.get(other, 0) for other in dead}
+        living = frozenset({0, 1, 2} - set(dead))
         survivors = living if final else frozenset({0, 1, 2})
         self.tell("standing", node, Standing(held, held if final else {}, living, survivors))
 
@@ -570,6 +572,24 @@ class TestSplit:
         vote.publish(0, 201)
         vote.hold_dead(2, 0, final=False)
         vote.publish(2, 201)
+
+        assert vote.violated(at_end=False) == {"split"}
+
+    def test_accepts_that_one_gets_on_which_was_given_up_before_it_was_up(self, vote: Story) -> None:
+        vote.tell("crash", 2)
+        vote.incarnations[2] = 1
+        vote.hold_dead(0, 2)
+        vote.out(2, Up(1))
+        vote.hold_dead(2, 0)
+
+        assert vote.violated(at_end=False) == set()
+
+    def test_trips_on_one_that_was_given_up_when_it_had_come_up_again(self, vote: Story) -> None:
+        vote.tell("crash", 2)
+        vote.incarnations[2] = 1
+        vote.out(2, Up(1))
+        vote.hold_dead(0, 2)
+        vote.hold_dead(2, 0)
 
         assert vote.violated(at_end=False) == {"split"}
 

@@ -32,8 +32,9 @@ the receiver than they were meant for, and messages of one that is no more, or l
 incarnation of a node that has said goodbye to this one may be lost until something of that node arrives, or `Arrived`
 names a newer incarnation of it.
 
-Reports. A driver reports each crash, sooner or later, to every node that lives and deals with the one that crashed, or
-expects it while it boots (`believes_dead` says whether; seeds are asked and not expected). A node that starts again
+Reports. A driver reports each crash, sooner or later, to every node that lives and deals with the one that crashed,
+expects it while it boots, or waits for its acknowledgement of a copy that others asked to pass on (`believes_dead` says
+whether, `known_incarnation` which one; seeds are asked and not expected). A node that starts again
 deals with all that it knew once more, those whose crash it had been told of included. A false report costs a restart;
 it breaks no promise.
 

@@ -98,6 +98,14 @@ class Dissemination:
     def __len__(self) -> int:
         return len(self._outstanding)
 
+    def addressed(self, node: int) -> list[int]:
+        """The incarnations of `node` that copies are under way to."""
+        return [
+            addressed_incarnation(copy.task.broadcast, copy.recipients[node])
+            for copy in self._outstanding.values()
+            if copy.child == node
+        ]
+
     def complaint_about(self, sender: int, ack: Ack) -> str | None:
         """What is wrong with an acknowledgement, given the copy that it answers; None if nothing."""
         copy = self._outstanding.get(ack.hop)

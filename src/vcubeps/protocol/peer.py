@@ -255,19 +255,22 @@ class Peer:
         return MappingProxyType(self._local.living)
 
     def known_incarnation(self, node: int) -> int:
-        """Newest incarnation of `node` that this one deals with, or has dealt with; −1 if there was none."""
+        """Newest incarnation of `node` that this one deals with, has dealt with, or has something under way to; −1 if
+        there was none."""
         local = self._local
-        return local.known.get(node, local.ended(node))
+        return max([local.known.get(node, local.ended(node)), *self._tree.addressed(node)])
 
     def ended_incarnation(self, node: int) -> int:
         """Newest incarnation of `node` that is no more, as far as is known here; −1 if there was none."""
         return self._local.ended(node)
 
     def believes_dead(self, node: int) -> bool:
-        """Whether `node` is absent, or its incarnation that this one deals with has been declared crashed; a node that
-        boots and has been told to expect `node` does not."""
-        is_awaited = self._boot is not None and self._boot.awaits(node)
-        return node not in self._local.living and not is_awaited
+        """Whether nothing is expected of `node`: it is absent, or its incarnation that this one deals with has been
+        declared crashed. Not if this node boots and has been told to expect it, or serves others who deal with a newer
+        incarnation of it and waits for its acknowledgement."""
+        if node in self._local.living or (self._boot is not None and self._boot.awaits(node)):
+            return False
+        return not self._tree.addressed(node)
 
     def can_subscribe(self, topic: str) -> bool:
         return self._broadcasts.can_subscribe(topic)

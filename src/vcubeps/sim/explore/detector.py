@@ -65,8 +65,8 @@ class Detector:
             if node in self._lives.down or self._is_outlived(observer, node):
                 self._report_crash(observer, node)
 
-    def met(self, observer: int, node: int, incarnation: int) -> None:
-        """`observer` has heard of a node that it did not know before: it finds out if there is nobody."""
+    def met(self, observer: int, node: int) -> None:
+        """`observer` has heard of a node, or has something for it: it finds out if there is nobody."""
         if node in self._lives.down or self._is_outlived(observer, node):
             self._report_crash(observer, node)
 

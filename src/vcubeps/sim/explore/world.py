@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, NoReturn, TypeAlias
 
 from vcubeps.mixing import mix
-from vcubeps.protocol.messages import Fence
+from vcubeps.protocol.messages import Copy, Fence
 from vcubeps.protocol.outputs import Arrived, Deliver, IdTaken, Output, Restarted, Send, Up
 from vcubeps.sim.explore.aimed_crashes import AimedCrashes
 from vcubeps.sim.explore.applications import Applications
@@ -189,6 +189,8 @@ class World:
                 if self._trace is not None:
                     self._trace.lost(time, destination, node, message)
                 continue
+            if destination not in self.live_peers and type(message) is Copy:
+                self._detector.met(node, destination)  # it may never have dealt with it
             if links.severed and (node, destination) in links.severed:
                 links.waiting.append(Waiting(node, destination, message))
                 continue
@@ -374,7 +376,7 @@ class World:
 
     def _on_arrived(self, time: int, node: int, incarnation: int, output: Arrived) -> None:
         self._arrivals.met(node, output.node)
-        self._detector.met(node, output.node, output.incarnation)
+        self._detector.met(node, output.node)
 
     def _on_up(self, time: int, node: int, incarnation: int, output: Up) -> None:
         self._arrivals.went_up(node, output.founded)

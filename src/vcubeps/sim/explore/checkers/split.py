@@ -8,13 +8,14 @@ voter. It has declared one of the two dead before the other, and has sent no flu
 started again in between, its new incarnation counts only where the end of the old one is final, for which another voter
 of both quorums has flushed.
 
-An incarnation that has ended does not count: one that was declared dead while it booted may go up after all when those
-who did so have crashed and forgotten, as it had taken part in nothing.
+An incarnation that has ended does not count. Nor does it count that others got on without one that was not up yet: if
+it was declared dead while it booted, it may go up after all when those who did so have crashed and forgotten it. It
+had taken part in nothing.
 """
 
 from __future__ import annotations
 
-from vcubeps.protocol.outputs import Acknowledged, Output, Restarted, Subscribed
+from vcubeps.protocol.outputs import Acknowledged, Output, Restarted, Subscribed, Up
 from vcubeps.sim.explore.checkers.base import Checker, InputHandlers, Ledger, OutputHandlers, StandingLike
 
 
@@ -28,10 +29,17 @@ class Split(Checker):
         self._final_since: dict[int, int] = {}
         """Node → when it last made a crash final."""
         self._without: dict[tuple[int, int], dict[int, int]] = {}
-        """Incarnation that has got on → whom it held dead when it did so last."""
+        """Incarnation that has got on → whom it held dead when it did so last, and had been up."""
+        self._up: dict[int, int] = {}
+        """Node → its newest incarnation that has been up; the first ones are from the start."""
 
     def outputs(self) -> OutputHandlers:
-        return {Subscribed: self._on_output, Acknowledged: self._on_output, Restarted: self._on_restarted}
+        return {
+            Subscribed: self._on_output,
+            Acknowledged: self._on_output,
+            Restarted: self._on_restarted,
+            Up: self._on_up,
+        }
 
     def inputs(self) -> InputHandlers:
         return {"standing": self._on_standing, "crash": self._forget}
@@ -51,9 +59,10 @@ class Split(Checker):
             self._gets_on(time, node, incarnation, standing.final if is_due_to_it else standing.dead)
 
     def _gets_on(self, time: int, node: int, incarnation: int, dead: dict[int, int]) -> None:
-        if self._without.get((node, incarnation)) == dead:
+        without = {other: min(newest, self._up.get(other, 0)) for other, newest in dead.items()}
+        if self._without.get((node, incarnation)) == without:
             return
-        self._without[node, incarnation] = dead
+        self._without[node, incarnation] = without
         for other, newest in dead.items():
             for its in range(newest + 1):
                 if (other, its) in self.ledger.dead:
@@ -65,6 +74,9 @@ class Split(Checker):
                         f"incarnation {incarnation} gets on without incarnation {its} of node {other}, "
                         f"which has got on without it",
                     )
+
+    def _on_up(self, time: int, node: int, incarnation: int, output: Up) -> None:
+        self._up[node] = output.incarnation
 
     def _on_restarted(self, time: int, node: int, incarnation: int, output: Restarted) -> None:
         self._forget(time, node, incarnation)
