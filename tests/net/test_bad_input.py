@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from vcubeps.net.mesh import ListenError
+from vcubeps.net.errors import ListenError
 
 import vcubeps
 from net.live import FAST, Live, Member, run, until

@@ -7,7 +7,7 @@ import sys
 
 import aiohttp
 import pytest
-from vcubeps.net.mesh import ListenError
+from vcubeps.net.errors import ListenError
 from vcubeps.net.runtime import Runtime
 
 from gateways import door_of, serving, unread_until_disconnected

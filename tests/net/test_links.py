@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from net.live import FAST, Live, Member, on_uvloop, remains, run, until
+from net.live import FAST, Live, Member, impatient, on_uvloop, remains, run, until
 from vcubeps.net.events import Gap
+from vcubeps.node.connection import Stage
 from vcubeps.node.settings import Limits
 from vcubeps.protocol.outputs import Arrived
 
@@ -26,7 +27,7 @@ def timing(**changes: float) -> Any:
 def connections(live: Live, one: int, other: int) -> int:
     """How many connections node `one` has with node `other`."""
     return sum(
-        connection.link is not None and connection.link.other == other
+        connection.stage is Stage.OPEN and connection.other == other
         for connection in live[one]._shell.machine.links.connections
     )
 
@@ -207,7 +208,7 @@ def test_a_connection_that_one_side_only_has_lost_is_replaced(who: str) -> None:
             zero, one = await live.join_all("room")
             assert live.proxies is not None
             [passage] = [passage for way in live.proxies.between(0, 1) for passage in way.passages]
-            links = live[0]._runtime.mesh.links[1], live[1]._runtime.mesh.links[0]
+            links = live[0]._shell.machine.links.link(1), live[1]._shell.machine.links.link(0)
             before = [link.connection for link in links]
             passage.lose_at_dialler() if who == "dialler" else passage.lose_at_listener()
             await until(lambda: [link.connection for link in links] != before)
@@ -282,13 +283,13 @@ def test_who_is_said_to_be_back_is_sent_to_although_it_had_said_goodbye() -> Non
     async def main() -> None:
         async with Live(2) as live:
             await live.join_all("room")
-            runtime = live[0]._runtime
+            shell = live[0]._shell
             await live.nodes.pop(1).close()
-            await until(lambda: runtime.mesh.link(1).has_ended())
+            await until(lambda: shell.machine.links.link(1).has_ended())
 
-            runtime.carry_out([Arrived(1, 1, b"")])
+            shell.machine._carry_out([Arrived(1, 1, b"")])
 
-            assert not runtime.mesh.link(1).has_ended()
+            assert not shell.machine.links.link(1).has_ended()
 
     run(main())
 
@@ -316,7 +317,7 @@ def test_a_node_that_comes_back_as_a_new_incarnation_is_reported_and_let_in() ->
 
 def test_a_node_that_vanishes_counts_as_crashed_after_a_while() -> None:
     async def main() -> None:
-        async with Live(4, timing=timing(unreachable_after_s=0.2)) as live:
+        async with Live(4, detection=impatient(0.2)) as live:
             members = await live.join_all("room")
             await live.crash(3)
             receipt = await members[0].publish(b"hello")
@@ -328,11 +329,11 @@ def test_a_node_that_vanishes_counts_as_crashed_after_a_while() -> None:
 
 def test_a_node_taken_for_crashed_that_then_vanishes_counts_as_crashed_as_its_newest_incarnation() -> None:
     async def main() -> None:
-        async with Live(2, timing=timing(unreachable_after_s=0.2)) as live:
+        async with Live(2, detection=impatient(0.2)) as live:
             zero, _ = await live.join_all("room")
             live.suspect(0, 1)
             await until(lambda: live[1].incarnation == 1 and live[1].members("room") == (0, 1))
-            assert live[0]._runtime.mesh.links[1].incarnation == 0, "it has greeted anew: this tests nothing"
+            assert live[0]._shell.machine.links.link(1).incarnation == 0, "it has greeted anew: this tests nothing"
             await live.crash(1)
             await (await zero.publish(b"hello")).acknowledged()
             await until(lambda: zero.subscription.members == (0,))
@@ -343,7 +344,7 @@ def test_a_node_taken_for_crashed_that_then_vanishes_counts_as_crashed_as_its_ne
 @pytest.mark.parametrize("count", [2, 4])
 def test_nodes_that_started_again_while_nobody_reached_anybody_find_each_other(count: int) -> None:
     async def main() -> None:
-        async with Live(count, proxied=True, timing=timing(unreachable_after_s=0.2)) as live:
+        async with Live(count, proxied=True, detection=impatient(0.2)) as live:
             for number in range(count):
                 await live.crash(number)
             assert live.proxies is not None
@@ -364,8 +365,8 @@ def test_nodes_that_started_again_while_nobody_reached_anybody_find_each_other(c
 
 def test_a_node_that_hangs_with_its_connections_open_counts_as_crashed_and_comes_back_with_a_gap() -> None:
     async def main() -> None:
-        slow = timing(unreachable_after_s=0.4, connect_timeout_s=0.1)
-        async with Live(4, proxied=True, timing=slow) as live:
+        slow = timing(connect_timeout_s=0.1)
+        async with Live(4, proxied=True, timing=slow, detection=impatient(0.4)) as live:
             members = await live.join_all("room")
             events = members[3].subscription.events()
             assert live.proxies is not None
@@ -388,7 +389,7 @@ def test_a_node_that_hangs_with_its_connections_open_counts_as_crashed_and_comes
 
 def test_nodes_that_start_again_remember_who_said_goodbye() -> None:
     async def main() -> None:
-        async with Live(3, proxied=True, timing=timing(unreachable_after_s=0.2)) as live:
+        async with Live(3, proxied=True, detection=impatient(0.2)) as live:
             members = await live.join_all("room")
             await live.nodes.pop(2).close()
             await until(lambda: all(live[n].members("room") == (0, 1) for n in (0, 1)))
@@ -412,13 +413,12 @@ def test_a_node_that_vanishes_counts_as_crashed_though_nothing_waits_for_it_but_
     """It had taken the publication in, on its link, and held its acknowledgement back because its reader was slow."""
 
     async def main() -> None:
-        slow = timing(unreachable_after_s=0.2)
-        async with Live(2, timing=slow, limits=Limits(queue_messages_max=1)) as live:
+        async with Live(2, detection=impatient(0.2), limits=Limits(queue_messages_max=1)) as live:
             zero = await live.join(0, "room")
             await live.join(1, "room", reads=False)
             for number in range(3):
                 receipt = await zero.publish(b"%d" % number)
-            link = live[0]._runtime.mesh.links[1]
+            link = live[0]._shell.machine.links.link(1)
             await until(lambda: live[1]._shell.machine.memberships.held_acks and not link.outbox, "its link has all")
             await live.crash(1)
             await receipt.acknowledged()
@@ -429,13 +429,13 @@ def test_a_node_that_vanishes_counts_as_crashed_though_nothing_waits_for_it_but_
 
 def test_a_node_that_boots_does_not_wait_for_one_that_vanished_after_it_had_been_asked() -> None:
     async def main() -> None:
-        async with Live(3, timing=timing(unreachable_after_s=0.5)) as live:
+        async with Live(3, detection=impatient(0.5)) as live:
             for number in (2, 1):
                 await live.crash(number)
-            zero = live[0]._runtime
+            zero = live[0]._shell.machine
             booting = asyncio.create_task(live.start(1))
             # 0 cannot let 1 in before it has missed 2; what 1 asked has arrived there by then.
-            await until(lambda: 1 in zero.mesh.links and zero.peer.footprint()["admissions"])
+            await until(lambda: zero.links.link(1).incarnation >= 0 and zero.peer.footprint()["admissions"])
             await live.crash(0)
             assert (await booting).incarnation == 1
 
@@ -444,7 +444,7 @@ def test_a_node_that_boots_does_not_wait_for_one_that_vanished_after_it_had_been
 
 def test_a_short_pause_of_a_link_is_no_crash() -> None:
     async def main() -> None:
-        async with Live(4, proxied=True, timing=timing(unreachable_after_s=5.0)) as live:
+        async with Live(4, proxied=True, detection=impatient(5.0)) as live:
             members = await live.join_all("room")
             assert live.proxies is not None
             for way in live.proxies.ways.values():
@@ -481,7 +481,7 @@ def test_messages_larger_than_a_frame_arrive_whole() -> None:
 def test_what_survivors_hold_of_a_crashed_publisher_may_be_larger_than_a_frame() -> None:
     async def main() -> None:
         limits = Limits(frame_bytes_max=64 << 10)
-        async with Live(4, limits=limits, timing=timing(unreachable_after_s=0.3)) as live:
+        async with Live(4, limits=limits, detection=impatient(0.3)) as live:
             topics = [await live.join_all(f"topic {number}") for number in range(10)]
             for members in topics:
                 await (await members[3].publish(b"x" * 50_000)).acknowledged()
@@ -498,7 +498,7 @@ def test_what_has_arrived_is_confirmed_after_a_while_again_and_again() -> None:
     async def main() -> None:
         async with Live(2) as live:
             room, _ = await live.join_all("room")
-            links = [link for node in live.nodes.values() for link in node._runtime.mesh.links.values()]
+            links = [link for node in live.nodes.values() for link in node._shell.machine.links]
             for _ in range(3):
                 await (await room.publish(b"hello")).acknowledged()
                 await until(lambda: not any(link.outbox for link in links), "all to be confirmed")
@@ -522,7 +522,7 @@ def test_what_cannot_be_confirmed_because_the_connection_is_full_is_confirmed_la
             assert link in mesh.owing
             link.connection.resume_writing()
             mesh._acknowledge()
-            await until(lambda: live[0]._runtime.mesh.links[1].outbox.first > received)
+            await until(lambda: live[0]._shell.machine.links.link(1).outbox.first > received)
             mesh._acknowledge()
 
     run(main())

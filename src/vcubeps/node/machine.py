@@ -136,6 +136,8 @@ class Machine:
         self._pausing: Timer | None = None
         """While a restart is put off, what the new incarnation says is kept in `_kept`."""
         self._kept: list[Output] = []
+        self._has_restarted = False
+        """The outputs at hand say that the peer starts again."""
         self._has_said_goodbye = False
         self._evidence: dict[int, str] = {}
         """Node → why this one took it for crashed last."""
@@ -530,6 +532,12 @@ class Machine:
                     self._kept += remaining
         if answer is not None:
             self._send(answer, hurry=not waits_to_be_read)
+        if self._has_restarted:
+            self._has_restarted = False
+            # The new incarnation of the peer has not heard those who said goodbye to the one before.
+            for link in self.links:
+                if link.has_ended():
+                    self._carry_out(self.peer.suspect(link.other, link.gone))
 
     def _tell(self, what: object) -> None:
         assert self._observe is not None
@@ -590,6 +598,7 @@ class Machine:
         self._stores += 1
         self.links.identity.incarnation = output.incarnation
         self.restarts += 1
+        self._has_restarted = True
         self._releasable.clear()
         reason = _WHY_RESTARTED[output.reason].format(node=self.id)
         self._context.warn(f"{reason}; it goes on as incarnation {output.incarnation}")
