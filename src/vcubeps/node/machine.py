@@ -136,8 +136,8 @@ class Machine:
         self._pausing: Timer | None = None
         """While a restart is put off, what the new incarnation says is kept in `_kept`."""
         self._kept: list[Output] = []
-        self._has_restarted = False
-        """The outputs at hand say that the peer starts again."""
+        self._has_restarted = self._has_come_up = False
+        """The outputs at hand say that the peer starts again, or has been let in."""
         self._has_said_goodbye = False
         self._evidence: dict[int, str] = {}
         """Node → why this one took it for crashed last."""
@@ -153,7 +153,7 @@ class Machine:
             MemberLeft: self._on_member_left,
             Arrived: self._on_arrived,
             Departed: self._on_departed,
-            Up: lambda _: None,
+            Up: self._on_up,
             Restarted: self._on_restarted,
             Started: lambda _: None,
             IdTaken: lambda _: self._fail(f"node {node} cannot take part: its id is used up", True),
@@ -532,6 +532,9 @@ class Machine:
                     self._kept += remaining
         if answer is not None:
             self._send(answer, hurry=not waits_to_be_read)
+        if self._has_come_up:
+            self._has_come_up = False
+            self._judge()
         if self._has_restarted:
             self._has_restarted = False
             # The new incarnation of the peer has not heard those who said goodbye to the one before.
@@ -578,6 +581,9 @@ class Machine:
 
     def _context_append(self, output: Any) -> None:
         self._context.outputs.append(output)
+
+    def _on_up(self, _: Up) -> None:
+        self._has_come_up = True
 
     def _on_arrived(self, output: Arrived) -> None:
         """Others may have met it before it speaks to this node."""
