@@ -21,7 +21,7 @@ from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.message import Message
 from vcubeps.net.node import Node, start_node
 from vcubeps.net.subscription import Receipt, Subscription
-from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, STAMP_BYTES, Timing
+from vcubeps.node.settings import STAMP_BYTES, ClusterSettings, Detection, Limits, NodeSettings, Timing
 from vcubeps.protocol import outputs
 
 _Result = TypeVar("_Result")

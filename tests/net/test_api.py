@@ -485,7 +485,10 @@ def test_cancelling_subscribe_at_any_moment_leaves_nothing_behind() -> None:
                 with contextlib.suppress(asyncio.CancelledError):
                     await (await task).close()
                 await until(
-                    lambda: watcher.subscription.members == (0,) and "room" not in live[1]._shell.machine.memberships.topics
+                    lambda: (
+                        watcher.subscription.members == (0,)
+                        and "room" not in live[1]._shell.machine.memberships.topics
+                    )
                 )
             member = await live.join(1, "room")
             await (await watcher.publish(b"hello")).acknowledged()

@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from vcubeps.net.errors import ListenError
 
 import vcubeps
 from net.live import FAST, Live, Member, run, until
+from vcubeps.net.errors import ListenError
 from vcubeps.net.incarnation import VolatileIncarnation
-from vcubeps.net.node import start_node
+from vcubeps.net.node import Node, start_node
 from vcubeps.node.frames import PROTOCOL_VERSION, FrameReader, Kind, frame, pack_header
 from vcubeps.node.greeting import Identity, Refusal, read_refusal
 from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings
@@ -70,11 +70,21 @@ async def stranger(live: Live, node: int) -> AsyncIterator[Stranger]:
             await writer.wait_closed()
 
 
+SHARED = {"nodes": "0-1", "partition": "continue", "voters": "none"}
+"""What the nodes of these tests agree on."""
+
+
+def redirect(node: Node, other: int, address: str) -> None:
+    """From now on `node` looks for `other` there."""
+    link = node._shell.machine.links.link(other)
+    link.address = address
+
+
 def greeting(
     *, cluster: str = "live", node: int = 1, to: int = 0, incarnation: int = 1, number: int = 1
 ) -> bytes:
     others = frozenset(range(4)) - {node}
-    return Identity(cluster, node, others, 4711, incarnation).greeting(to, 0, 0, number)
+    return Identity(cluster, node, others, 4711, incarnation, SHARED).greeting(to, 0, 0, number, dead=-1)
 
 
 async def still_serves(members: list[Member]) -> None:
@@ -157,7 +167,9 @@ def test_a_crowd_of_garbage_does_not_disturb_anyone() -> None:
 
             await asyncio.gather(*(throw(dice.randbytes(dice.randrange(1, 300))) for _ in range(60)))
             await still_serves(members)
-            await until(lambda: all(len(live[node]._shell.machine.links.connections) <= 2 for node in range(3)))
+            await until(
+                lambda: all(len(live[node]._shell.machine.links.connections) <= 2 for node in range(3))
+            )
 
     run(main())
 
@@ -214,8 +226,8 @@ def test_a_node_that_breaks_the_rules_is_told_how_and_not_listened_to_any_more(
                 assert reason in again.reason
                 assert "start it again to be heard again" in again.reason
             await still_serves(members)
-            mesh = live[0]._runtime.mesh
-            assert mesh.refused[refusal.cause.value] + mesh.refused[again.cause.value] >= 2
+            links = live[0]._shell.machine.links
+            assert links.refused[refusal.cause.value] + links.refused[again.cause.value] >= 2
 
     run(main())
 
@@ -224,16 +236,16 @@ def test_a_greeting_that_claims_to_have_received_what_was_never_sent_is_refused_
     async def main() -> None:
         async with Live(3, absent=frozenset({1})) as live:
             members = await live.join_all("room")
-            mesh = live[0]._runtime.mesh
+            links = live[0]._shell.machine.links
             async with stranger(live, 0) as other:
                 other.send(greeting())
                 assert (await other.next())[0] == Kind.GREETING
-            identity = Identity("live", 1, frozenset({0, 2}), 4711, 1)
+            identity = Identity("live", 1, frozenset({0, 2}), 4711, 1, SHARED)
             async with stranger(live, 0) as other:
-                other.send(identity.greeting(0, mesh.identity.instance, 1000, 2))
+                other.send(identity.greeting(0, links.identity.instance, 1000, 2, dead=-1))
                 assert "an acknowledgement of message 1000" in (await other.refusal()).reason
             async with stranger(live, 0) as other:
-                other.send(identity.greeting(0, mesh.identity.instance, 0, 3))
+                other.send(identity.greeting(0, links.identity.instance, 0, 3, dead=-1))
                 assert (await other.next())[0] == Kind.GREETING
             await still_serves(members)
 
@@ -251,9 +263,9 @@ def test_bytes_that_a_message_is_made_of_may_be_anything_and_the_node_lives() ->
                 body = bytearray(dice.choice(sound))
                 for _ in range(dice.randrange(1, 4)):
                     body[dice.randrange(len(body))] = dice.randrange(256)
-                others = Identity("live", 1, frozenset({0, 2}), attempt + 1, attempt + 1)
+                others = Identity("live", 1, frozenset({0, 2}), attempt + 1, attempt + 1, SHARED)
                 async with stranger(live, 0) as other:
-                    other.send(others.greeting(0, 0, 0, 1) + frame(Kind.MESSAGE, 1, bytes(body)))
+                    other.send(others.greeting(0, 0, 0, 1, dead=-1) + frame(Kind.MESSAGE, 1, bytes(body)))
                     assert (await other.next())[0] == Kind.GREETING
             await still_serves(members)
 
@@ -269,8 +281,8 @@ def test_two_clusters_with_each_others_addresses_refuse_each_other_and_say_why(
     async def main() -> None:
         async with Live(2, name="town") as town, Live(2, name="village") as village:
             people = await village.join_all("room")
-            town[0]._runtime.mesh.addresses = {0: town.addresses[0], 1: village.addresses[1]}
-            town[1]._runtime.mesh.addresses = {1: town.addresses[1], 0: village.addresses[0]}
+            redirect(town[0], 1, village.addresses[1])
+            redirect(town[1], 0, village.addresses[0])
             joining = [asyncio.create_task(town.join(node, "room")) for node in (0, 1)]
             await until(lambda: "cluster" in str(town[0].problems()) and "cluster" in str(town[1].problems()))
             assert town[0].problems() == {
@@ -281,7 +293,7 @@ def test_two_clusters_with_each_others_addresses_refuse_each_other_and_say_why(
             assert village[1]._shell.machine.links.refused["cluster"] >= 1
             assert town[0]._shell.machine.links.refused_by_others["cluster"] >= 1
             for node in (0, 1):  # the mistake is mended
-                town[node]._runtime.mesh.addresses = dict(enumerate(town.addresses))
+                redirect(town[node], 1 - node, town.addresses[1 - node])
             members = [await task for task in joining]
             await still_serves(members)
             assert town[0].problems() == {}
@@ -358,10 +370,10 @@ def test_an_address_of_another_machine_is_named_with_what_to_do() -> None:
 def test_a_name_that_is_none_is_tried_with_pauses_and_reported() -> None:
     async def main() -> None:
         async with Live(2) as live:
-            live[0]._runtime.mesh.addresses = {0: live.addresses[0], 1: "no..such..name:7000"}
+            redirect(live[0], 1, "no..such..name:7000")
             joining = asyncio.create_task(live.join(0, "room"))
             await until(lambda: live[0].problems() == {1: "out of reach at no..such..name:7000"})
-            live[0]._runtime.mesh.addresses = dict(enumerate(live.addresses))
+            redirect(live[0], 1, live.addresses[1])
             await joining
 
     run(main())

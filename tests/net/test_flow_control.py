@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-import msgspec
 import pytest
 
 import vcubeps
@@ -149,17 +148,16 @@ def test_publishers_that_wait_for_a_congested_link_go_on_when_its_node_is_gone()
     """Nothing of theirs is under way: only that the member left can tell them."""
 
     async def main() -> None:
-        timing = msgspec.structs.replace(FAST, unreachable_after_s=0.1)
-        async with Live(3, timing=timing) as live:
+        async with Live(3) as live:
             members = await live.join_all("room")
             await live.settle()
-            mesh = live[0]._runtime.mesh
-            await until(lambda: not any(link.outbox for link in mesh.links.values()))
-            mesh.congested.add(2)
+            links = live[0]._shell.machine.links
+            await until(lambda: not any(link.outbox for link in links))
+            links.congested.add(2)
             publishing = asyncio.create_task(members[0].publish(b"waits"))
             await remains(lambda: not publishing.done(), turns=10)
             await live.crash(2)
-            live[1]._runtime.on_unreachable(2, 0)
+            live.suspect(1, 2)
             await publishing
 
     run(main(), within_s=8.0)

@@ -7,15 +7,14 @@ import sys
 
 import aiohttp
 import pytest
-from vcubeps.net.errors import ListenError
-from vcubeps.net.runtime import Runtime
 
 from gateways import door_of, serving, unread_until_disconnected
-from vcubeps.net.errors import NodeRefused
+from vcubeps.net.errors import ListenError
 from vcubeps.net.events import Joined, Left
 from vcubeps.net.gateway import Gateway
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.node import Node, start_node
+from vcubeps.net.shell import Shell
 from vcubeps.node.settings import ClusterSettings, NodeSettings
 
 
@@ -31,10 +30,10 @@ def test_a_node_that_is_not_let_in_yet_says_so_and_publishes_nothing():
         nodes = (NodeSettings(id=0, address=address), NodeSettings(id=1, address=other))
         incarnations = VolatileIncarnation(0)
         incarnations.next()
-        runtime = Runtime(ClusterSettings(cluster="c", nodes=nodes), 0, incarnations)
-        node = Node(runtime)
-        await runtime.mesh.listen(address)
-        await runtime.start()
+        shell = Shell(ClusterSettings(cluster="c", nodes=nodes), 0, incarnations)
+        node = Node(shell)
+        await shell.listen(address)
+        shell.start()
         async with door_of(node) as door:
             answers = [
                 await door.ask("GET", "/healthz"),
@@ -99,7 +98,7 @@ def test_a_node_that_has_failed_says_so_and_ends_the_subscriptions_of_its_client
     async def main():
         async with serving(1) as door, door.talk() as talk:
             await talk.ask(op="subscribe", topic="room")
-            door.cluster[0]._runtime._fail(NodeRefused("node 0 cannot take part: its id is taken"))
+            door.cluster[0]._shell.machine._fail("node 0 cannot take part: its id is taken", True)
             ended = await talk.hear_any()
             refused = await talk.ask(op="publish", topic="room", text="x")
             return ended, refused, await door.ask("GET", "/healthz"), await door.ask("GET", "/status")

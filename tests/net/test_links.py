@@ -333,7 +333,9 @@ def test_a_node_taken_for_crashed_that_then_vanishes_counts_as_crashed_as_its_ne
             zero, _ = await live.join_all("room")
             live.suspect(0, 1)
             await until(lambda: live[1].incarnation == 1 and live[1].members("room") == (0, 1))
-            assert live[0]._shell.machine.links.link(1).incarnation == 0, "it has greeted anew: this tests nothing"
+            assert live[0]._shell.machine.links.link(1).incarnation == 0, (
+                "it has greeted anew: this tests nothing"
+            )
             await live.crash(1)
             await (await zero.publish(b"hello")).acknowledged()
             await until(lambda: zero.subscription.members == (0,))
@@ -419,7 +421,9 @@ def test_a_node_that_vanishes_counts_as_crashed_though_nothing_waits_for_it_but_
             for number in range(3):
                 receipt = await zero.publish(b"%d" % number)
             link = live[0]._shell.machine.links.link(1)
-            await until(lambda: live[1]._shell.machine.memberships.held_acks and not link.outbox, "its link has all")
+            await until(
+                lambda: live[1]._shell.machine.memberships.held_acks and not link.outbox, "its link has all"
+            )
             await live.crash(1)
             await receipt.acknowledged()
             assert live[0].members("room") == (0,)

@@ -70,8 +70,8 @@ async def _subscribe(node: vcubeps.Node) -> vcubeps.Subscription:
 def test_a_stranger_s_first_frame_that_cannot_be_read_is_refused_and_counted(kind: Kind, body: bytes) -> None:
     async def main() -> None:
         async with vcubeps.LocalCluster(1, timing=BRIEF) as cluster:
-            mesh = cluster[0]._runtime.mesh
-            host, port = mesh.addresses[0].split(":")
+            links = cluster[0]._shell.machine.links
+            host, port = cluster[0]._shell.settings.node(0).address.split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(frame(kind, 0, body))
             async with asyncio.timeout(5):
@@ -80,7 +80,7 @@ def test_a_stranger_s_first_frame_that_cannot_be_read_is_refused_and_counted(kin
             await writer.wait_closed()
             if kind == Kind.GREETING:
                 assert answer[4] == Kind.REFUSAL
-                assert sum(mesh.refused.values()) == 1
+                assert sum(links.refused.values()) == 1
             assert cluster[0]._shell.failure is None
 
     run(main())

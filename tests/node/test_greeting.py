@@ -36,7 +36,7 @@ def test_a_sound_greeting_is_taken() -> None:
 
 def test_both_sides_understand_each_other() -> None:
     other = Identity("town", 1, frozenset({0, 2}), 99, 3)
-    greeting = IDENTITY.check(memoryview(other.greeting(0, 77, 12, 1)[HEADER_BYTES:]))
+    greeting = IDENTITY.check(memoryview(other.greeting(0, 77, 12, 1, dead=-1)[HEADER_BYTES:]))
     assert greeting == Greeting(**SOUND)
 
 
