@@ -33,10 +33,10 @@ incarnation of a node that has said goodbye to this one may be lost until someth
 names a newer incarnation of it.
 
 Reports. A driver reports each crash, sooner or later, to every node that lives and deals with the one that crashed,
-expects it while it boots, or waits for its acknowledgement of a copy that others asked to pass on (`believes_dead` says
-whether, `known_incarnation` which one; seeds are asked and not expected). A node that starts again
-deals with all that it knew once more, those whose crash it had been told of included. A false report costs a restart;
-it breaks no promise.
+expects it while it boots, or waits for its acknowledgement of a copy that it has passed on for others (`believes_dead`
+says whether, `known_incarnation` which one; seeds are asked and not expected). A node that starts again deals with all
+that it knew once more, those whose crash it had been told of included. A false report costs a restart; it breaks no
+promise.
 
 Outputs, in `outputs.py`, are carried out in their order before the next input, with this freedom:
 

@@ -61,7 +61,6 @@ class Links:
         self.waiting: list[Waiting] = []
         self.goodbyes: dict[tuple[int, int], int] = {}
         """(node, other) → incarnation as which `other` said goodbye to `node`, to which it has not spoken since."""
-
         self.lingering: set[int] = set()
         """Nodes to which the next copy of a SUB or UNS that has passed two relays takes as long as any message may."""
 

@@ -197,9 +197,8 @@ class World:
             arrival, luck = links.arrival(time, node, destination)
             if links.lingering and links.lingers(sender, destination, message):
                 arrival = time + SLOW_FACTOR_MAX * USUAL_DELAY
-                if (
-                    luck & 1
-                ):  # whoever has passed it on to this node crashes: it is sent again, by another way
+                if luck & 1:
+                    # Whoever has passed it on to this node crashes: it is sent again, by another way.
                     self.after(luck, partial(self.crash, sender, 0))
             self._number += 1
             heappush(self._heap, (arrival, self._number, destination, node, message, epoch, luck))
