@@ -190,7 +190,7 @@ class World:
                     self._trace.lost(time, destination, node, message)
                 continue
             if destination not in self.live_peers and type(message) is Copy:
-                self._detector.met(node, destination)  # it may never have dealt with it
+                self._find_out(node, destination)  # it may never have dealt with it
             if links.severed and (node, destination) in links.severed:
                 links.waiting.append(Waiting(node, destination, message))
                 continue
@@ -375,7 +375,12 @@ class World:
 
     def _on_arrived(self, time: int, node: int, incarnation: int, output: Arrived) -> None:
         self._arrivals.met(node, output.node)
-        self._detector.met(node, output.node)
+        self._find_out(node, output.node)
+
+    def _find_out(self, node: int, other: int) -> None:
+        """`node` has something to do with `other`, and is told sooner or later if it is gone."""
+        if self._electorate is None:  # where voters decide, nothing but the probes tells
+            self._detector.met(node, other)
 
     def _on_up(self, time: int, node: int, incarnation: int, output: Up) -> None:
         self._arrivals.went_up(node, output.founded)
