@@ -70,7 +70,7 @@ async def stranger(live: Live, node: int) -> AsyncIterator[Stranger]:
             await writer.wait_closed()
 
 
-SHARED = {"nodes": "0-1", "partition": "continue", "voters": "none"}
+SHARED = {"nodes": "0-2", "partition": "continue", "voters": "none"}
 """What the nodes of these tests agree on."""
 
 
@@ -78,6 +78,8 @@ def redirect(node: Node, other: int, address: str) -> None:
     """From now on `node` looks for `other` there."""
     link = node._shell.machine.links.link(other)
     link.address = address
+    if link.connection is not None:
+        node._shell._transports[link.connection].abort()
 
 
 def greeting(
@@ -134,7 +136,7 @@ def test_another_version_is_refused_and_both_versions_are_named() -> None:
             fields = ["vcubeps", PROTOCOL_VERSION + 1, "live", 1, 0, 0, 4711, 0, 0, 1]
             other.send(frame(Kind.GREETING, 0, msgspec.msgpack.encode(fields)))
             refusal = await other.refusal()
-            assert "node 0 speaks version 1 of the protocol and the caller version 2" in refusal.reason
+            assert "node 0 speaks version 2 of the protocol and the caller version 3" in refusal.reason
 
     run(main())
 
@@ -299,8 +301,8 @@ def test_two_clusters_with_each_others_addresses_refuse_each_other_and_say_why(
             assert town[0].problems() == {}
 
     run(main())
-    assert "node 0 was refused by node 1: node 1 belongs to cluster 'village'" in caplog.text
-    assert "node 1 refused 127.0.0.1:" in caplog.text
+    assert "node 0: was refused by node 1: node 1 belongs to cluster 'village'" in caplog.text
+    assert "node 1: refused 127.0.0.1:" in caplog.text
 
 
 def test_a_node_id_taken_twice_ends_the_second_with_the_reason() -> None:

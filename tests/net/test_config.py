@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from vcubeps.net import config_page
 from vcubeps.net.config import ConfigError, dump, load, parse, state_directory, trace_directory
 from vcubeps.net.config_keys import HOMES, INTEGER_MAX, keys_of
-from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings, Timing
+from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing
 from vcubeps.protocol.limits import MAX_BATCH_BYTES
 
 TOP = 'cluster = "demo"\n'
@@ -676,6 +676,8 @@ def test_the_full_example_sets_every_key_to_something_else_than_its_default():
 
     assert set(written) == set(ClusterSettings.__struct_fields__)
     assert set(written["nodes"][0]) == set(NodeSettings.__struct_fields__)
-    for section, default in ((settings.limits, Limits()), (settings.timing, Timing())):
+    for section, default in (
+        (settings.limits, Limits()), (settings.timing, Timing()), (settings.detection, Detection()),
+    ):  # fmt: skip
         ours, theirs = msgspec.to_builtins(section), msgspec.to_builtins(default)
         assert [name for name in ours if ours[name] == theirs[name]] == []

@@ -91,7 +91,7 @@ def test_a_publisher_goes_on_as_fast_as_the_slowest_reads() -> None:
 def test_a_node_that_does_not_read_its_own_publications_waits_with_a_word_about_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("vcubeps.net.flow._SLOW_WARNING_S", 0.01)
+    monkeypatch.setattr("vcubeps.net.shell._SLOW_WARNING_S", 0.01)
 
     async def main() -> None:
         async with Live(1, limits=SMALL) as live:

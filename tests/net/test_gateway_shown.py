@@ -46,7 +46,7 @@ def test_histogram_buckets_ascend_to_the_count():
     async def main():
         async with serving(1) as door, door.cluster[0].subscribe("room", reads=False) as room:
             for value in (0, 9, 10**6, 2**40):
-                door.gateway.shared.runtime.measures.latency_us.add(value)
+                door.gateway.shared.shell.measures.latency_us.add(value)
             for _ in range(5):
                 await room.publish(b"")
             return await door.metrics()

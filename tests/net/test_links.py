@@ -515,18 +515,20 @@ def test_what_cannot_be_confirmed_because_the_connection_is_full_is_confirmed_la
         timing = msgspec.structs.replace(FAST, acknowledge_within_s=60.0)
         async with Live(2, timing=timing) as live:
             room, _ = await live.join_all("room")
-            mesh = live[1]._runtime.mesh
-            link = mesh.links[0]
+            shell = live[1]._shell
+            links = shell.machine.links
+            link = links.link(0)
             assert link.connection is not None
-            link.connection.pause_writing()
-            await room.publish(b"hello")
             received = link.inbox.last
+            link.connection.is_paused = True
+            await room.publish(b"hello")
             await until(lambda: link.inbox.last > received)
-            mesh._acknowledge()
-            assert link in mesh.owing
-            link.connection.resume_writing()
-            mesh._acknowledge()
+            links._acknowledge()
+            assert link.inbox.told <= received
+            assert link in links._ways.owing
+            shell.on_writable(link.connection)
+            links._acknowledge()
+            shell.carry_out()
             await until(lambda: live[0]._shell.machine.links.link(1).outbox.first > received)
-            mesh._acknowledge()
 
     run(main())

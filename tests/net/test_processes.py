@@ -16,7 +16,7 @@ import pytest
 import vcubeps
 from net import jobs
 from net.jobs import count_in
-from net.live import FAST, run, until
+from net.live import FAST, impatient, run, until
 from net.live_audit import Audit, Ended, Event
 from vcubeps.cli.bench_load import load
 from vcubeps.node.settings import Limits
@@ -117,8 +117,8 @@ def test_a_subscriber_stopped_for_too_long_counts_as_crashed_and_comes_back_with
     tmp_path: Path,
 ) -> None:
     async def main() -> None:
-        timing = msgspec.structs.replace(FAST, unreachable_after_s=0.5, connect_timeout_s=0.2)
-        async with vcubeps.LocalCluster(3, processes=True, timing=timing, limits=SMALL) as cluster:
+        settings = {"timing": FAST, "limits": SMALL, "detection": impatient(0.5)}
+        async with vcubeps.LocalCluster(3, processes=True, **settings) as cluster:
             running = asyncio.create_task(cluster.run(jobs.publish_on_topics, tmp_path, TOPICS))
             slow = tmp_path / "slow.count"
             await until(lambda: count_in(slow) > 50)
@@ -140,8 +140,8 @@ def test_a_subscriber_stopped_for_too_long_counts_as_crashed_and_comes_back_with
 
 def test_a_killed_process_is_given_up_and_the_others_go_on(tmp_path: Path) -> None:
     async def main() -> None:
-        timing = msgspec.structs.replace(FAST, unreachable_after_s=0.3)
-        async with vcubeps.LocalCluster(3, processes=True, timing=timing, limits=SMALL) as cluster:
+        settings = {"timing": FAST, "limits": SMALL, "detection": impatient(0.3)}
+        async with vcubeps.LocalCluster(3, processes=True, **settings) as cluster:
             running = asyncio.create_task(cluster.run(jobs.publish_on_topics, tmp_path, TOPICS))
             slow = tmp_path / "slow.count"
             await until(lambda: count_in(slow) > 50)

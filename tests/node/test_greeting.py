@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from vcubeps.node.frames import HEADER_BYTES, PROTOCOL_VERSION
 from vcubeps.node.greeting import Cause, Greeting, Identity, Refusal, Refused, read_refusal
 
-IDENTITY = Identity("town", 0, frozenset({1, 2}), 77, 5)
+SETTINGS = {"nodes": "0-2", "partition": "majority", "voters": "0-2"}
+
+IDENTITY = Identity("town", 0, frozenset({1, 2}), 77, 5, SETTINGS)
 
 SOUND: dict[str, Any] = {
     "magic": "vcubeps", "version": PROTOCOL_VERSION, "cluster": "town", "node": 1, "to": 0, "incarnation": 3,
     "instance": 99, "heard_instance": 77, "received": 12, "number": 1,
+    "dead": -1, "settings": SETTINGS,
 }  # fmt: skip
 
 
@@ -35,7 +38,7 @@ def test_a_sound_greeting_is_taken() -> None:
 
 
 def test_both_sides_understand_each_other() -> None:
-    other = Identity("town", 1, frozenset({0, 2}), 99, 3)
+    other = Identity("town", 1, frozenset({0, 2}), 99, 3, SETTINGS)
     greeting = IDENTITY.check(memoryview(other.greeting(0, 77, 12, 1, dead=-1)[HEADER_BYTES:]))
     assert greeting == Greeting(**SOUND)
 
@@ -44,7 +47,7 @@ def test_both_sides_understand_each_other() -> None:
     ("changes", "cause", "reason"),
     [
         ({"magic": "kafka"}, Cause.NOT_THIS_PROTOCOL, "not one of VCube-PS"),
-        ({"version": 9}, Cause.VERSION, "node 0 speaks version 1 of the protocol and the caller version 9: run"),
+        ({"version": 9}, Cause.VERSION, "node 0 speaks version 2 of the protocol and the caller version 9: run"),
         ({"cluster": "village"}, Cause.CLUSTER, "node 0 belongs to cluster 'town' and the caller to 'village'"),
         ({"to": 2}, Cause.WRONG_NODE, "this is node 0 and the caller wants node 2: correct the addresses"),
         ({"node": 0}, Cause.TAKEN, "node 0 runs already, with another process: give each its own id"),
@@ -53,6 +56,8 @@ def test_both_sides_understand_each_other() -> None:
         ({"incarnation": 1 << 40}, Cause.MALFORMED, "numbers that cannot be"),
         ({"received": -1}, Cause.MALFORMED, "numbers that cannot be"),
         ({"number": -1}, Cause.MALFORMED, "numbers that cannot be"),
+        ({"dead": -2}, Cause.MALFORMED, "the greeting calls incarnation -2 crashed"),
+        ({"dead": 1 << 40}, Cause.MALFORMED, "the greeting calls incarnation"),
         ({"node": "one"}, Cause.MALFORMED, "the greeting cannot be read: Expected `int`, got `str`"),
     ],
 )  # fmt: skip
@@ -65,8 +70,26 @@ def test_a_greeting_that_does_not_fit_is_refused_with_the_reason(
 
 
 def test_a_later_version_that_greets_with_other_fields_is_told_so() -> None:
-    refusal = refused(msgspec.msgpack.encode(["vcubeps", 2, {"cluster": "town"}]))
+    refusal = refused(msgspec.msgpack.encode(["vcubeps", 3, {"cluster": "town"}]))
     assert refusal.cause is Cause.VERSION
+
+
+@pytest.mark.parametrize(
+    ("theirs", "difference"),
+    [
+        ({"nodes": "0-3"}, "nodes is 0-2 at node 0 and 0-3 at node 1"),
+        ({"partition": "continue"}, "partition is majority at node 0 and continue at node 1"),
+        ({"voters": "0-1", "nodes": "x"}, "nodes is 0-2 at node 0 and x at node 1; voters is 0-2 at node 0 and 0-1"),
+        ({"later": "on"}, "later is not set at node 0 and on at node 1"),
+        ({"nodes": "9" * 4000}, "nodes is 0-2 at node 0 and 99999"),
+    ],
+)  # fmt: skip
+def test_files_that_differ_are_refused_with_the_difference(theirs: dict[str, str], difference: str) -> None:
+    refusal = refused(encoded(settings=SETTINGS | theirs))
+    assert refusal.cause is Cause.SETTINGS
+    assert difference in refusal.reason
+    assert refusal.reason.endswith("use the same file everywhere")
+    assert len(refusal.reason) < 500
 
 
 @given(st.binary(max_size=100))

@@ -14,14 +14,17 @@ from typing import Any, TypeVar
 
 from vcubeps.cube import MAX_DIMENSION
 from vcubeps.net import config
-from vcubeps.net.cluster_worker import Failed, Share, work
+from vcubeps.net.cluster_worker import Ended, Failed, Share, work
 from vcubeps.net.errors import NodeError
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.node import Node, start_node
-from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings, Timing
+from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing
 from vcubeps.protocol.errors import UsageError
 
 _Result = TypeVar("_Result")
+
+_BY_ITS_END = Detection(suspect_after_s=1e9)
+"""On one machine nobody is silent but because the machine is busy: only a node that has ended counts as crashed."""
 
 
 class WorkerFailed(NodeError):
@@ -54,10 +57,12 @@ class LocalCluster:
         processes: bool | int = False,
         limits: Limits | None = None,
         timing: Timing | None = None,
+        detection: Detection | None = None,
         trace_dir: str | Path | None = None,
         name: str = "local",
     ) -> None:
-        """`processes`: False for this process, True for one per node, or how many share the nodes."""
+        """`processes`: False for this process, True for one per node, or how many share the nodes. A node counts as
+        crashed when it, or its process, has ended; with `detection`, also when it is silent for too long."""
         if not isinstance(count, int) or not 1 <= count <= 1 << MAX_DIMENSION:
             raise UsageError(
                 f"a cluster has 1 to {1 << MAX_DIMENSION} nodes, got {count}: choose in that range"
@@ -67,11 +72,13 @@ class LocalCluster:
         self._count = count
         self._processes = count if processes is True else int(processes)
         self._limits, self._timing, self._name = limits or Limits(), timing or Timing(), name
+        self._detection = detection or _BY_ITS_END
         self._trace_dir = None if trace_dir is None else Path(trace_dir)
         if self._trace_dir is not None and any(self._trace_dir.glob("publications/*.parquet")):
             raise UsageError(f"{trace_dir} has the trace of another run already: give a new directory")
         self._nodes: list[Node] = []
         self._workers: list[_Worker] = []
+        self._watching: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> LocalCluster:
         sockets = [_listening() for _ in range(self._count)]
@@ -83,6 +90,7 @@ class LocalCluster:
             ),
             limits=self._limits,
             timing=self._timing,
+            detection=self._detection,
             partition="continue",
         )
         try:
@@ -90,11 +98,14 @@ class LocalCluster:
             if self._processes:
                 self._start_workers(settings, sockets)
                 await asyncio.gather(*(worker.answer() for worker in self._workers))
+                for worker in self._workers:
+                    worker.watch(self._on_ended)
             else:
                 for number, sock in enumerate(sockets):
                     self._nodes.append(
                         await start_node(settings, number, VolatileIncarnation(number), sock, self._trace_dir)
                     )
+                self._watching = [asyncio.create_task(self._watch(node)) for node in self._nodes]
         except BaseException:
             for sock in sockets:
                 sock.close()
@@ -110,14 +121,33 @@ class LocalCluster:
             mine = dict(list(enumerate(sockets))[index :: self._processes])
             self._workers.append(_Worker(Share(settings, mine, self._trace_dir)))
 
+    async def _watch(self, node: Node) -> None:
+        """Tell the others if `node` fails."""
+        await node.wait_failed()
+        for other in self._nodes:
+            with contextlib.suppress(NodeError):  # it may have failed too
+                if other is not node:
+                    other.declare_dead(node.id)
+
+    def _on_ended(self, ended: _Worker) -> None:
+        for worker in self._workers:
+            if worker is not ended:
+                worker.tell(Ended(ended.nodes))
+
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        await asyncio.gather(*(node.close() for node in self._nodes))
-        self._nodes.clear()
-        await asyncio.gather(*(worker.close() for worker in self._workers))
-        self._workers.clear()
+        for watching in self._watching:
+            watching.cancel()
+        for worker in self._workers:
+            worker.stop_watching()
+        nodes, workers = self._nodes, self._workers
+        self._nodes, self._workers, self._watching = [], [], []
+        await asyncio.gather(*(worker.close() for worker in workers))
+        for result in await asyncio.gather(*(node.close() for node in nodes), return_exceptions=True):
+            if result is not None:
+                raise result
 
     # -- nodes ---------------------------------------------------------------------------------
 
@@ -177,8 +207,31 @@ class _Worker:
         self.process = context.Process(target=work, args=(share, theirs), daemon=True)
         self.process.start()
         theirs.close()
+        self.nodes = tuple(share.sockets)
+        self._is_watched = False
         self._owed = 1
         """Answers that have not come yet: nobody may have waited for the last ones."""
+
+    def watch(self, on_ended: Callable[[_Worker], None]) -> None:
+        """`on_ended` is called if the process ends before it is told to."""
+        loop, sentinel = asyncio.get_running_loop(), self.process.sentinel
+
+        def ended() -> None:
+            self.stop_watching()
+            on_ended(self)
+
+        loop.add_reader(sentinel, ended)
+        self._is_watched = True
+
+    def stop_watching(self) -> None:
+        if self._is_watched:
+            self._is_watched = False
+            asyncio.get_running_loop().remove_reader(self.process.sentinel)
+
+    def tell(self, news: Ended) -> None:
+        """What is not answered."""
+        with contextlib.suppress(OSError):
+            self._pipe.send(news)
 
     async def ask(self, request: object) -> Any:
         while self._owed:

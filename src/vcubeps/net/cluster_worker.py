@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vcubeps.net import loops
+from vcubeps.net.errors import NodeError
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.node import Node, start_node
 from vcubeps.node.settings import ClusterSettings
@@ -33,6 +35,13 @@ class Failed:
     """Answer in place of a result."""
 
     traceback: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The process with these nodes is no more."""
+
+    nodes: tuple[int, ...]
 
 
 def work(share: Share, pipe: Connection) -> None:
@@ -59,7 +68,12 @@ async def _serve(share: Share, pipe: Connection) -> None:
         requests = _Requests(pipe)
         job: asyncio.Task[None] | None = None
         async for request in requests:
-            if request is not None:
+            if isinstance(request, Ended):
+                for node in nodes.values():
+                    with contextlib.suppress(NodeError):  # it may have failed too
+                        for ended in request.nodes:
+                            node.declare_dead(ended)
+            elif request is not None:
                 job = asyncio.create_task(_answer(pipe, nodes, *request))
             elif job is not None:
                 await asyncio.sleep(0)  # it must have begun, or it would not answer that it was cancelled
@@ -90,7 +104,8 @@ def _send(pipe: Connection, answer: object) -> None:
 
 
 class _Requests:
-    """What comes through the pipe, until its other end is closed: a function and its arguments, or None to end it."""
+    """What comes through the pipe, until its other end is closed: a function and its arguments, None to end it, or the
+    news that other nodes have ended."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -101,14 +116,14 @@ class _Requests:
     def __aiter__(self) -> _Requests:
         return self
 
-    async def __anext__(self) -> tuple[Any, tuple[Any, ...]] | None:
+    async def __anext__(self) -> tuple[Any, tuple[Any, ...]] | Ended | None:
         while True:
             try:
                 # The loop may tell of a request once more when it has been read already.
                 while not self._pipe.poll():
                     self._readable.clear()
                     await self._readable.wait()
-                request: tuple[Any, tuple[Any, ...]] | None = self._pipe.recv()
+                request: tuple[Any, tuple[Any, ...]] | Ended | None = self._pipe.recv()
             except (EOFError, OSError):
                 asyncio.get_running_loop().remove_reader(self._pipe.fileno())
                 raise StopAsyncIteration from None

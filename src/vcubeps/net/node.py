@@ -148,6 +148,15 @@ class Node:
         """Nodes that this one has something for and cannot reach, with the reason: a subscription waits for them."""
         return self._shell.problems()
 
+    def declare_dead(self, node: int) -> None:
+        """Say that `node` has crashed, without waiting for its silence. If it lives, it has to start again as its next
+        incarnation, and its subscriptions have a gap."""
+        if node == self.id or node not in self.nodes:
+            raise self._shell.refused(
+                UsageError(f"node {node} cannot be declared dead here: give another node of the cluster file")
+            )
+        self._shell.declare_dead(node)
+
     async def wait_failed(self) -> Exception:
         """Wait until the node can do nothing any more, because the others refuse it for good; returns why."""
         await self._shell.failed.wait()

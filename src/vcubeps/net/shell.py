@@ -392,6 +392,11 @@ class Shell:
                 left = self._leaves[name] = self.loop.create_future()
             await asyncio.wait([left], timeout=self.settings.timing.close_within_s)
 
+    def declare_dead(self, node: int) -> None:
+        self.check_alive()
+        self.machine.declare_dead(node, now_s())
+        self.carry_out()
+
     def refused(self, error: Exception) -> Exception:
         """`error`, for the caller to raise, counted."""
         self.measures.usage_errors += 1

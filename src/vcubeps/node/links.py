@@ -114,7 +114,7 @@ class Links:
     @property
     def is_dirty(self) -> bool:
         """Whether something waits for the end of the turn."""
-        return bool(self._ways.dirty)
+        return bool(self._ways.dirty) or (bool(self._ways.owing) and not self._owing_timer)
 
     def __iter__(self) -> Iterator[Link]:
         return iter(list(self._ways.links.values()))
