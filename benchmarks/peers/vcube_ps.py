@@ -9,7 +9,7 @@ from peers.asyncio_member import AsyncioMember
 from peers.place import TOPIC
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.loops import keep_freed_memory
-from vcubeps.net.node import start_node
+from vcubeps.net.opening import start_node
 
 
 class Member(AsyncioMember):

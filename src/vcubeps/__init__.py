@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vcubeps.net.events import Disconnected, Event, Gap, Joined, Left
     from vcubeps.net.message import Message
     from vcubeps.net.node import Node
-    from vcubeps.net.node import open_node as open
+    from vcubeps.net.opening import open_node as open
     from vcubeps.net.subscription import Receipt, Subscription
     from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing
     from vcubeps.protocol.errors import UsageError
@@ -62,7 +62,7 @@ _HOMES = {
     "Unacknowledged": "vcubeps.net.errors",
     "UsageError": "vcubeps.protocol.errors",
     "WorkerFailed": "vcubeps.net.cluster",
-    "open": "vcubeps.net.node",
+    "open": "vcubeps.net.opening",
 }
 
 __all__ = [

@@ -19,7 +19,8 @@ from net.live_audit import Acknowledged, Audit, Delivered, Ended, Event, Joined,
 from net.proxy import Proxies
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.message import Message
-from vcubeps.net.node import Node, start_node
+from vcubeps.net.node import Node
+from vcubeps.net.opening import start_node
 from vcubeps.net.subscription import Receipt, Subscription
 from vcubeps.node.settings import STAMP_BYTES, ClusterSettings, Detection, Limits, NodeSettings, Timing
 from vcubeps.protocol import outputs

@@ -641,7 +641,9 @@ def test_everything_that_waits_on_a_node_ends_with_it() -> None:
                 "close": asyncio.create_task(third.subscription.close()),
             }
             await remains(lambda: not any(task.done() for task in waiting.values()), turns=3)
-            with pytest.raises(vcubeps.Unacknowledged, match="1 on 'room' were accepted and not acknowledged"):
+            with pytest.raises(
+                vcubeps.Unacknowledged, match="1 on 'room' were accepted and not acknowledged"
+            ):
                 await live.nodes.pop(0).close()
             await asyncio.wait(waiting.values(), timeout=5.0)
             failures = {name: task.exception() for name, task in waiting.items()}

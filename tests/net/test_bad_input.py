@@ -16,7 +16,8 @@ import vcubeps
 from net.live import FAST, Live, Member, run, until
 from vcubeps.net.errors import ListenError
 from vcubeps.net.incarnation import VolatileIncarnation
-from vcubeps.net.node import Node, start_node
+from vcubeps.net.node import Node
+from vcubeps.net.opening import start_node
 from vcubeps.node.frames import PROTOCOL_VERSION, FrameReader, Kind, frame, pack_header
 from vcubeps.node.greeting import Identity, Refusal, read_refusal
 from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings

@@ -13,7 +13,8 @@ from vcubeps.net.errors import ListenError
 from vcubeps.net.events import Joined, Left
 from vcubeps.net.gateway import Gateway
 from vcubeps.net.incarnation import VolatileIncarnation
-from vcubeps.net.node import Node, start_node
+from vcubeps.net.node import Node
+from vcubeps.net.opening import start_node
 from vcubeps.net.shell import Shell
 from vcubeps.node.settings import ClusterSettings, NodeSettings
 

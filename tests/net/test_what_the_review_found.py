@@ -12,7 +12,7 @@ from net import jobs
 from net.live import run
 from ports import free_port
 from vcubeps.net.incarnation import VolatileIncarnation
-from vcubeps.net.node import start_node
+from vcubeps.net.opening import start_node
 from vcubeps.node.frames import Kind, frame
 
 BRIEF = vcubeps.Timing(close_within_s=0.3)

@@ -79,8 +79,7 @@ def register(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from vcubeps.net import config  # noqa: PLC0415 - for the commands that need it
-    from vcubeps.net.errors import NodeError  # noqa: PLC0415
-    from vcubeps.net.mesh import ListenError  # noqa: PLC0415
+    from vcubeps.net.errors import ListenError, NodeError  # noqa: PLC0415
 
     _log_to_stderr(args.log_level)
     try:
@@ -175,7 +174,7 @@ def _import_what_takes_time(settings: ClusterSettings, ids: tuple[int, ...]) -> 
 
 
 async def _live(args: argparse.Namespace, settings: ClusterSettings, number: int) -> None:
-    from vcubeps.net.node import open_node  # noqa: PLC0415 - for the commands that need it
+    from vcubeps.net.opening import open_node  # noqa: PLC0415 - for the commands that need it
 
     tell = _Teller(settings, number, args.json)
     node = await open_node(args.config, number, on_listening=tell.listening)

@@ -17,7 +17,8 @@ from vcubeps.net import config
 from vcubeps.net.cluster_worker import Ended, Failed, Share, work
 from vcubeps.net.errors import NodeError
 from vcubeps.net.incarnation import VolatileIncarnation
-from vcubeps.net.node import Node, start_node
+from vcubeps.net.node import Node
+from vcubeps.net.opening import start_node
 from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing
 from vcubeps.protocol.errors import UsageError
 

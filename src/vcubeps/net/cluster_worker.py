@@ -16,7 +16,8 @@ from typing import Any
 from vcubeps.net import loops
 from vcubeps.net.errors import NodeError
 from vcubeps.net.incarnation import VolatileIncarnation
-from vcubeps.net.node import Node, start_node
+from vcubeps.net.node import Node
+from vcubeps.net.opening import start_node
 from vcubeps.node.settings import ClusterSettings
 
 

@@ -82,9 +82,9 @@ class Key:
             return _TEXTS[self.name].fix(value, self)
         if self.kind == "choice" and isinstance(value, str):
             return None if value in self.choices else "choose one of them"
-        if self.kind == "array of whole numbers" and isinstance(value, list) and value:
-            if all(isinstance(each, int) and not isinstance(each, bool) for each in value):
-                return None
+        if self.kind == "array of whole numbers" and isinstance(value, list):
+            is_sound = value and all(isinstance(each, int) and not isinstance(each, bool) for each in value)
+            return None if is_sound else "give whole numbers"
         # bool is a subclass of int in Python, but true is no number in TOML.
         number = not isinstance(value, bool) and isinstance(
             value, int | float if self.kind == "number" else int

@@ -561,10 +561,9 @@ class Machine:
 
     def _on_deliver(self, batch: Deliver) -> None:
         topic = self.memberships.topics[batch.topic]
-        if batch.source == self.id:
-            size = sum([len(data) for _, data in batch.items])
-        else:
-            size = topic.size_of(batch)
+        size = (
+            sum([len(data) for _, data in batch.items]) if batch.source == self.id else topic.size_of(batch)
+        )
         self.memberships.deliver(topic, batch, size)
 
     def _on_acknowledged(self, output: Acknowledged) -> None:

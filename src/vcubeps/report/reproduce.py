@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vcubeps.provenance import git_revision, package_version, versions
 from vcubeps.report.catalogue import Catalogue, Curve, CurveValue, Figure, NumberValue, Sample
@@ -15,11 +14,9 @@ from vcubeps.sim.identity import simulator_fingerprint
 from vcubeps.sim.scenarios import Run, run_seed
 from vcubeps.spark.figures import keep_figures
 from vcubeps.spark.metrics import Estimate, Quantity, estimate
+from vcubeps.spark.session import Session
 from vcubeps.spark.store import Store
 from vcubeps.spark.sweep import Progress, origins, sweep
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Outcome:
 
 
 def reproduce(
-    session: SparkSession,
+    session: Session,
     catalogue: Catalogue,
     store: Store,
     out: Path,
@@ -74,7 +71,7 @@ def reproduce(
 
 
 def _estimated(
-    session: SparkSession, catalogue: Catalogue, store: Store, seed: int
+    session: Session, catalogue: Catalogue, store: Store, seed: int
 ) -> tuple[list[CurveValue], list[NumberValue]]:
     runs_of = catalogue.profile.runs_of
     samples = {

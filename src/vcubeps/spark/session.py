@@ -19,11 +19,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, MappingProxyType
+from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
 from vcubeps.spark import class_archive
 from vcubeps.spark.java import find_java
+
+Session: TypeAlias = SparkSession
+"""For those outside of this package, who need not know Spark."""
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 

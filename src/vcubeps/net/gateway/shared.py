@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from vcubeps.net.errors import NodeError, Unacknowledged
 from vcubeps.net.gateway.refusals import Cause, Refused
@@ -15,9 +15,6 @@ from vcubeps.net.subscription import Receipt, Subscription
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import check_topic
 
-if TYPE_CHECKING:
-    from vcubeps.net.gateway.websocket import Session
-
 PUBLISHING_IDLE_S = 60.0
 """How long the node stays a member of a topic for clients that only publish to it, after their last one."""
 
@@ -26,6 +23,16 @@ PUBLISHING_TOPICS_MAX = 1000
 
 _SWEEP_S = 5.0
 """How often idle ones are looked for."""
+
+
+class Session(Protocol):
+    """A WebSocket connection."""
+
+    @property
+    def subscriptions(self) -> int:
+        """How many it has."""
+
+    async def close(self) -> None: ...
 
 
 class Shared:

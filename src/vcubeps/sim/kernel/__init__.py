@@ -1,0 +1,1 @@
+"""Compiled event loops (numba): one module per system and kind of workload."""
