@@ -9,6 +9,7 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import TextIO
 
+from vcubeps.cli import explore_nodes
 from vcubeps.cli.common import (
     CommandError,
     Subparsers,
@@ -16,8 +17,8 @@ from vcubeps.cli.common import (
     integer,
     progress_bar,
     usable_cores,
-    whole_number,
 )
+from vcubeps.cli.explore_nodes import node_range
 from vcubeps.cli.interrupts import INTERRUPTED
 from vcubeps.sim.explore import Allowed, CampaignResult, Outcome, campaign, run_operations, run_schedule
 from vcubeps.sim.explore.algorithms import ALGORITHMS, FAULT_FREE
@@ -67,11 +68,20 @@ examples:
   What exactly happened in a failing schedule, made as small as possible?
     $ vcubeps explore --algorithm published --only joins,leaves --replay SEED
 
+  Do whole nodes hold, with links, detection and majority, under every fault there is?
+    $ vcubeps explore --world nodes --schedules 1000 --seed 7
+
 promises:
 {promises}
 
 options of a schedule (each is drawn per schedule; --only fixes them):
-{listed}"""
+{listed}
+
+promises of whole nodes, besides (--world nodes):
+{explore_nodes.promises()}
+
+faults of whole nodes (each is drawn per schedule):
+{explore_nodes.faults()}"""
 
 
 def register(subparsers: Subparsers) -> None:
@@ -80,6 +90,13 @@ def register(subparsers: Subparsers) -> None:
         help="search for broken promises in random schedules",
         description=DESCRIPTION,
         epilog=_epilog(),
+    )
+    parser.add_argument(
+        "--world",
+        choices=("peers", "nodes"),
+        default="peers",
+        help="peers: the protocol alone, message by message; nodes: whole nodes as they run in production, over "
+        "simulated connections, clocks and disks (default: %(default)s)",
     )
     parser.add_argument(
         "--schedules",
@@ -95,16 +112,16 @@ def register(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--nodes",
-        default=NODES_DEFAULT,
         metavar="LOW-HIGH",
-        help=f"how many nodes a schedule has, within {NODES_MIN} to {NODES_MAX} (default: %(default)s); of a range "
-        f"that begins below {NODES_USUAL_MAX}, what is beyond that only if `large` is on",
+        help=f"how many nodes a schedule has, within {NODES_MIN} to {NODES_MAX} (default: {NODES_DEFAULT}, of whole "
+        f"nodes {explore_nodes.NODES_DEFAULT}); of a range of peers that begins below {NODES_USUAL_MAX}, what is "
+        "beyond that only if `large` is on",
     )
     parser.add_argument(
         "--faults",
-        default="none",
         metavar="LIST",
-        help=f"faults that may happen: {', '.join(FAULTS)}, separated by commas, or none (default: none)",
+        help=f"faults that may happen: {', '.join(FAULTS)}, separated by commas, or none (default: none); of whole "
+        "nodes those listed below, or all (default: all)",
     )
     parser.add_argument(
         "--only",
@@ -142,6 +159,9 @@ def register(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.world == "nodes":
+        return explore_nodes.run(args)
+    args.nodes, args.faults = args.nodes or NODES_DEFAULT, args.faults or "none"
     algorithm = _algorithm(args.algorithm)
     allowed = _allowed(args, algorithm)
     if args.replay is not None:
@@ -198,13 +218,7 @@ def _as_json(result: CampaignResult, algorithm: str) -> dict[str, object]:
 
 def _print_table(result: CampaignResult, algorithm: str) -> None:
     print(f"{algorithm} algorithm, {result.schedules} schedules\n")
-    print(f"  {'broken in':>9} {'':>7}  promise")
-    for name, promise in PROMISES.items():
-        count = result.violations[name]
-        share = f"{100 * count / result.schedules:.1f} %" if count else ""
-        print(f"  {count:>9} {share:>7}  {name}: {promise}")
-    failing = len(result.failing_seeds)
-    print(f"\n{failing} of {result.schedules} schedules broke a promise")
+    explore_nodes.print_promises(result, PROMISES)
 
 
 def _print_failing(args: argparse.Namespace, seeds: Sequence[int], file: TextIO) -> None:
@@ -285,7 +299,7 @@ def _algorithm(name: str) -> str:
 
 
 def _allowed(args: argparse.Namespace, algorithm: str) -> Allowed:
-    low, high = _nodes(args.nodes)
+    low, high = node_range(args.nodes, NODES_DEFAULT)
     faults = _faults(args.faults)
     only = None if args.only is None else frozenset(_names("--only", args.only, OPTION_NAMES))
     always = frozenset(_names("--always", args.always or (), OPTION_NAMES))
@@ -326,24 +340,6 @@ def _faults(text: str) -> frozenset[str]:
                 f"choose among {', '.join(FAULTS)}, or give none alone"
             )
     return frozenset(part.strip() for part in text.split(","))
-
-
-def _nodes(text: str) -> tuple[int, int]:
-    low_text, dash, high_text = text.partition("-")
-    low = whole_number(low_text)
-    high = whole_number(high_text) if dash else low
-    if low is None or high is None:
-        raise CommandError(
-            f"--nodes {abbreviated(text)!r} is neither a number nor a range: "
-            f"give one within {NODES_MIN} to {NODES_MAX}, such as {NODES_DEFAULT}"
-        )
-    if low > high:
-        raise CommandError(f"--nodes {abbreviated(text)} runs backwards: write the smaller number first")
-    if low < NODES_MIN or high > NODES_MAX:
-        raise CommandError(
-            f"--nodes {abbreviated(text)} is outside {NODES_MIN} to {NODES_MAX}: give a range within it"
-        )
-    return low, high
 
 
 def _names(flag: str, given: Sequence[str], known: Collection[str]) -> list[str]:

@@ -245,6 +245,11 @@ def _detection_contradictions(settings: ClusterSettings) -> Iterator[str]:
         strangers = sorted(set(settings.voters) - set(settings.ids))
         if strangers:
             yield f"voters must be ids of nodes, got {strangers[0]}, which no node has: correct it, or add the node"
+        if len(settings.voters) > settings.voters_max:
+            yield (
+                f"voters must be at most {settings.voters_max} with these timings, got {len(settings.voters)}: name "
+                "fewer, or raise detection.contact_s"
+            )
         if len(set(settings.voters)) != len(settings.voters):
             yield f"voters must be different, got {list(settings.voters)}: name each once"
         if settings.partition == "continue":

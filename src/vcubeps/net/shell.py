@@ -409,8 +409,7 @@ class Shell:
 
     def problems(self) -> dict[int, str]:
         """Living nodes, as far as is known, that this one has something for and cannot reach, with the reason."""
-        problems = self.machine.links.problems()
-        return {other: why for other, why in problems.items() if not self.machine.peer.believes_dead(other)}
+        return self.machine.problems()
 
     def check_alive(self) -> None:
         if self.failure is not None:

@@ -1,7 +1,8 @@
 """Who does not answer any more. Decides when a node counts as crashed; the core then tells everybody.
 
 Every node pings others in turn, as many per interval as the cube has dimensions, those first that it has not heard of
-for longest; of several, nearest in the cube first, so that each node has another order. Any traffic is a sign of
+for longest; of several, nearest in the cube first, so that each node has another order. Where voters decide, they
+come first when contact with a quorum of them is about to run out. Any traffic is a sign of
 life: pings are for links on which nothing happens. So a node is asked by somebody every few hundredths of a second,
 and nobody has more to do than a few pings in an interval, however many nodes there are.
 
@@ -14,7 +15,7 @@ of the other side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from vcubeps.node.context import Context
@@ -41,6 +42,9 @@ class Judge(Protocol):
 
     def watched(self) -> Iterable[int]:
         """The nodes that should be alive."""
+
+    def to_ask_first(self) -> Collection[int] | None:
+        """Those with whom contact is needed and about to run out; None: all are as good."""
 
     def may_suspect(self) -> bool:
         """Whether a suspicion may be uttered now."""
@@ -113,7 +117,8 @@ class Detector:
         """Who is asked now: who has not answered for longest, unless all have just done so."""
         context, links = self._context, self._links
         best: tuple[float, int, int] | None = None
-        for other in watched:
+        first = self._judge.to_ask_first()
+        for other in watched if first is None else watched.intersection(first):
             watch = self._watches[other]
             if watch.silent_since_s is None:
                 answered_s = max(links.link(other).round_trip_at_s, watch.pinged_at_s)

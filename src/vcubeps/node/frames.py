@@ -61,6 +61,10 @@ class FrameError(ValueError):
     """The bytes are no frames of this protocol."""
 
 
+class OutOfPlace(FrameError):
+    """A frame that must not come at this stage of a connection."""
+
+
 def frame(kind: int, number: int = 0, body: bytes = b"") -> bytes:
     """
     >>> frame(Kind.RECEIVED, 7).hex()

@@ -29,11 +29,13 @@ LONG_AGO_S = float("-inf")
 class Ways:
     """What the links of one node share: what is to be written at the end of the turn, and who is told of what.
 
-    Invariant: a link is in `dirty` if it may have something to write.
+    Invariants: a link is in `dirty` if it may have something to write. `connections` are those that have not ended,
+    but for direct ones that are being dialled; a relayed one is in `relayed` too.
     """
 
     __slots__ = (
         "congested",
+        "connections",
         "dead_here",
         "dirty",
         "identity",
@@ -41,6 +43,7 @@ class Ways:
         "on_message",
         "on_round_trip",
         "owing",
+        "relayed",
         "resent",
     )
 
@@ -59,6 +62,9 @@ class Ways:
         self.dead_here = dead_here
         """The newest incarnation of another node that this one holds for crashed."""
         self.links: dict[int, Link] = {}
+        self.connections: set[Connection] = set()
+        self.relayed: dict[tuple[int, bool, int], Connection] = {}
+        """(node, whether this side dialled, channel) → the connection with it through another."""
         self.dirty: dict[Link, None] = {}
         self.owing: dict[Link, None] = {}
         """Links whose other side has not been told of all that it sent."""
@@ -66,6 +72,15 @@ class Ways:
         """Nodes whose links hold more than they may."""
         self.resent = 0
         """Messages sent again after a connection was lost."""
+
+    def ended(self, connection: Connection) -> None:
+        """It is no more, whoever has ended it."""
+        connection.stage = Stage.ENDED
+        if connection.deadline is not None:
+            connection.deadline.cancel()
+        self.connections.discard(connection)
+        if connection.via != NOBODY:
+            self.relayed.pop((connection.other, connection.is_dialled, connection.channel), None)
 
 
 class Link:
@@ -345,6 +360,8 @@ class Link:
         me = self._context.id
         if self._banned is not None and self._banned[0] == greeting.instance:
             raise Refused(Cause.VIOLATION, f"{self._banned[1].reason}; start it again to be heard again")
+        if greeting.instance == self.instance and greeting.incarnation <= self.gone:
+            raise Refused(Cause.CLOSING, f"node {self.other} has said goodbye")
         if greeting.instance == self.instance and greeting.number <= self._greetings_heard:
             raise Refused(Cause.COLLISION, f"node {self.other} has made another connection since")
         if greeting.incarnation < self.incarnation or (
@@ -399,9 +416,7 @@ class Link:
         self._forget(connection)
 
     def _forget(self, connection: Connection) -> None:
-        connection.stage = Stage.ENDED
-        if connection.deadline is not None:
-            connection.deadline.cancel()
+        self._ways.ended(connection)
         if connection is self.connection:
             self.connection = None
             self._asked_number = 0

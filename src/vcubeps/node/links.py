@@ -13,7 +13,7 @@ from typing import Protocol
 
 from vcubeps.node.connection import NOBODY, Connection, Stage
 from vcubeps.node.context import Context
-from vcubeps.node.frames import MESSAGE, PART, RECEIVED, FrameError, Kind, frame, read_whole
+from vcubeps.node.frames import MESSAGE, PART, RECEIVED, FrameError, Kind, OutOfPlace, frame, read_whole
 from vcubeps.node.greeting import Cause, Identity, Refusal, Refused, read_refusal
 from vcubeps.node.link import RELAYED_BYTES, Link, Ways, unpack_relayed
 from vcubeps.node.outputs import DEBUG, WARNING, Abort, Close, Write
@@ -66,12 +66,11 @@ class Receiver(Protocol):
 
 
 class Links:
-    """Invariants: `connections` are those that have not ended, but for direct ones that this side is dialling; a
-    relayed one is in `_relayed` too."""
+    """What is there of all links, and what each needs of the others, is in `_ways`."""
 
     __slots__ = (
-        "_addresses", "_context", "_is_closed", "_owing_timer", "_receiver", "_relayed", "_told", "_ways",
-        "connections", "reads_little", "refused", "refused_by_others",
+        "_addresses", "_context", "_is_closed", "_is_over", "_owing_timer", "_receiver", "_told", "_ways",
+        "reads_little", "refused", "refused_by_others",
     )  # fmt: skip
 
     def __init__(
@@ -81,10 +80,10 @@ class Links:
         self._addresses = addresses
         self._receiver = receiver
         self._ways = Ways(identity, receiver.on_message, receiver.on_round_trip, receiver.dead_here)
-        self.connections: set[Connection] = set()
-        self._relayed: dict[tuple[int, bool, int], Connection] = {}
-        """(node, whether this side dialled, channel) → the connection with it through another."""
         self._is_closed = False
+        """No more connections are made: this node has said goodbye, or ended."""
+        self._is_over = False
+        """Nothing is said any more."""
         self.refused: Counter[str] = Counter()
         """Connections that this node ended, by cause."""
         self.refused_by_others: Counter[str] = Counter()
@@ -97,6 +96,11 @@ class Links:
         time, there is more to gain from fewer writes."""
 
     # -- looking in ----------------------------------------------------------------------------
+
+    @property
+    def connections(self) -> set[Connection]:
+        """Those that are there, whether or not they are open."""
+        return self._ways.connections
 
     @property
     def identity(self) -> Identity:
@@ -145,7 +149,7 @@ class Links:
 
     def _expect_greeting(self, connection: Connection) -> None:
         self.connections.add(connection)
-        if self._is_closed:
+        if self._is_closed and not self._is_over:
             self._refuse(connection, Refusal(Cause.CLOSING, "this node is being closed"))
             return
         within_s = self._context.settings.timing.connect_timeout_s
@@ -163,7 +167,6 @@ class Links:
         link = self.link(connection.other)
         if link.connection is not None and link.connection.via == NOBODY:
             link.end(connection, Abort(connection))  # the other side was faster
-            self._drop(connection)
         else:
             link.greet(connection)
 
@@ -171,30 +174,18 @@ class Links:
         """It is no more, or could not be made."""
         if connection.is_ended:
             return
-        self._drop(connection)
         if connection.other != NOBODY:
             self.link(connection.other).lost(connection)
         else:
-            self._forget(connection)
+            self._ways.ended(connection)
         if connection.via == NOBODY:
             # What came through the other node does not come any more.
-            for relayed in [each for each in self._relayed.values() if each.via == connection.other]:
+            for relayed in [each for each in self._ways.relayed.values() if each.via == connection.other]:
                 self.lost(relayed)
-
-    def _drop(self, connection: Connection) -> None:
-        self.connections.discard(connection)
-        for key in [key for key, relayed in self._relayed.items() if relayed is connection]:
-            del self._relayed[key]
-
-    def _forget(self, connection: Connection) -> None:
-        connection.stage = Stage.ENDED
-        if connection.deadline is not None:
-            connection.deadline.cancel()
 
     def _end(self, connection: Connection, output: Abort | Close) -> None:
         if connection.is_ended:
             return
-        self._drop(connection)
         if connection.via != NOBODY:
             self.link(connection.other).lost(connection)
         elif connection.other != NOBODY:
@@ -202,7 +193,7 @@ class Links:
             self.link(connection.other).lost(connection)
         else:
             self._context.outputs.append(output)
-            self._forget(connection)
+            self._ways.ended(connection)
 
     def writable(self, connection: Connection) -> None:
         """What waited on it has been written."""
@@ -241,12 +232,12 @@ class Links:
             self._refuse(connection, refused.refusal)
         except ProtocolViolation as violation:
             self._blame(connection, Refusal(Cause.VIOLATION, f"it sent {violation.complaint}"))
-        except NumberingError as error:
-            if connection.via != NOBODY:  # the relay has dropped something: go on where that was
-                self._end(connection, Abort(connection))
-            else:
-                self._blame(connection, Refusal(Cause.MALFORMED, f"it sent {error}"))
-        except (FrameError, WireError) as error:
+        except (NumberingError, FrameError, WireError) as error:
+            if connection.via != NOBODY and isinstance(error, NumberingError | OutOfPlace):
+                self._end(
+                    connection, Abort(connection)
+                )  # the relay has dropped something: go on where that was
+                return
             self._blame(connection, Refusal(Cause.MALFORMED, f"it sent {error}"))
 
     def _on_frames(self, connection: Connection, count: int) -> None:
@@ -299,14 +290,11 @@ class Links:
             )
         link = self.link(greeting.node)
         is_newer = link.admit(connection, greeting)
-        for former in [each for each in self.connections if each.is_ended]:
-            self._drop(former)
         link.heard_at_s = self._context.now_s
         self._watch(link)
         self._receiver.on_greeted(link.other, greeting.incarnation, is_newer, greeting.dead)
 
     def _on_goodbye(self, connection: Connection, link: Link, incarnation: int) -> None:
-        self._drop(connection)
         link.on_goodbye(incarnation)
         self._watch(link)
         self._receiver.on_goodbye(link.other, incarnation)
@@ -325,9 +313,8 @@ class Links:
         if self._is_closed:
             return
         connection = self.link(other).dial_by(relay)
-        self.connections = {each for each in self.connections if not each.is_ended}
         self.connections.add(connection)
-        self._relayed[other, True, connection.channel] = connection
+        self._ways.relayed[other, True, connection.channel] = connection
 
     def _on_relay(self, link: Link, body: memoryview) -> None:
         """A frame through the other side of `link`, or for this node to pass on. One that has been passed on is not
@@ -341,7 +328,7 @@ class Links:
             return
         kind, number, inner = read_whole(body[_RELAYED_AT:])
         key = source, not from_dialler, channel
-        connection = self._relayed.get(key)
+        connection = self._ways.relayed.get(key)
         if connection is None:
             if not from_dialler or kind != Kind.GREETING or source not in self._ways.identity.others:
                 return
@@ -349,7 +336,7 @@ class Links:
                 name=f"node {source} by node {link.other}", via=link.other, channel=channel
             )
             connection.other = source  # whom the answer goes to; whether it is that node, its greeting says
-            self._relayed[key] = connection
+            self._ways.relayed[key] = connection
             self._expect_greeting(connection)
         self._guarded(connection, lambda: self._on_frame(connection, kind, number, inner))
         if connection.stage is Stage.OPEN:
@@ -448,7 +435,7 @@ class Links:
 
     def abort_all(self) -> None:
         """End every connection at once, and make none any more."""
-        self._is_closed = True
+        self._is_closed = self._is_over = True
         for link in self._ways.links.values():
             link.close()
         for connection in list(self.connections):
@@ -468,5 +455,5 @@ class Links:
             assert not connection.is_ended, f"{connection} is kept"
 
 
-def _out_of_place(kind: int) -> FrameError:
-    return FrameError(f"a frame of kind {Kind(kind).name} out of place")
+def _out_of_place(kind: int) -> OutOfPlace:
+    return OutOfPlace(f"a frame of kind {Kind(kind).name} out of place")

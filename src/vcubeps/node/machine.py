@@ -5,14 +5,15 @@ What a shell owes a node, and what it may do, is at the head of the package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, ClassVar, TypeAlias
 
 from vcubeps.node.connection import Connection
 from vcubeps.node.context import Context
 from vcubeps.node.detector import Detector
 from vcubeps.node.errors import Isolated, NodeEnded
 from vcubeps.node.greeting import Identity, Refusal
+from vcubeps.node.inputs import Join, Leave
 from vcubeps.node.lifecycle import TRANSITIONS, Life
 from vcubeps.node.links import Links
 from vcubeps.node.majority import Majority
@@ -84,6 +85,8 @@ _GOODBYE_S = 0.2
 class Machine:
     """The node as a whole. `take_outputs` has what the inputs before it have caused."""
 
+    make_peer: ClassVar[type[Peer]] = Peer
+
     def __init__(
         self,
         settings: ClusterSettings,
@@ -100,7 +103,7 @@ class Machine:
         self._observe = observe
         self._context = Context(settings, node, seed, now_s)
         voters = Voters(settings.voting) if settings.voting is not None else None
-        self.peer = Peer(
+        self.peer = self.make_peer(
             node,
             settings.ids,
             incarnation=incarnation,
@@ -175,6 +178,8 @@ class Machine:
         """Somebody has connected, from where `name` says."""
         self._begin(now_s)
         connection = self.links.accepted(name)
+        if self.life.has_ended:
+            self.links.abort_all()
         self._end()
         return connection
 
@@ -249,6 +254,11 @@ class Machine:
         if self.life is Life.UP and self.majority.is_isolated(now_s):
             return Life.ISOLATED
         return self.life
+
+    def problems(self) -> dict[int, str]:
+        """Living nodes, as far as is known, that this one has something for and cannot reach → why."""
+        problems = self.links.problems()
+        return {other: why for other, why in problems.items() if not self.peer.believes_dead(other)}
 
     def crashed(self) -> dict[int, str]:
         """Nodes that count as crashed → on what evidence."""
@@ -362,6 +372,8 @@ class Machine:
     # -- what the links tell -------------------------------------------------------------------
 
     def on_message(self, other: int, body: memoryview) -> None:
+        if self._has_said_goodbye:
+            return  # what it would answer, nobody would listen to
         self._frame_bytes = len(body)
         message = self._wire.decode(body)
         try:
@@ -378,6 +390,8 @@ class Machine:
                 self._wire.forget()
 
     def on_greeted(self, other: int, incarnation: int, is_newer: bool, dead: int) -> None:
+        if self._has_said_goodbye:
+            return
         if dead >= self.peer.incarnation:  # heard before anything else is said
             self._carry_out(self.peer.receive(other, Fence(incarnation, ANY_INCARNATION, dead)))
         # A newer one: so the one before it is no more. A node that is not up learns that in the course of being let in:
@@ -392,7 +406,7 @@ class Machine:
         self._carry_out(self.peer.suspect(other, incarnation))
 
     def on_round_trip(self, other: int, sent_at_s: float) -> None:
-        if not self.peer.believes_dead(other) or self.links.link(other).incarnation > self.dead_here(other):
+        if self._is_living(other):
             self.majority.answered(other, sent_at_s)
         self.detector.on_round_trip(other, sent_at_s)
         self._judge()
@@ -415,9 +429,18 @@ class Machine:
     # -- what the detector asks and tells ------------------------------------------------------
 
     def watched(self) -> Iterable[int]:
-        return [
-            other for other in self.settings.ids if other != self.id and not self.peer.believes_dead(other)
-        ]
+        return [other for other in self.settings.ids if other != self.id and self._is_living(other)]
+
+    def _is_living(self, other: int) -> bool:
+        """Whether an incarnation of `other` may live: one that is not dead here, or has greeted and is not let in yet.
+        The latter counts as contact too: it may be waited for to let it in."""
+        return not self.peer.believes_dead(other) or self.links.link(other).incarnation > self.dead_here(
+            other
+        )
+
+    def to_ask_first(self) -> Collection[int] | None:
+        left_s = self.majority.lasts_until_s - self._context.now_s
+        return self.settings.voting if left_s < self.settings.detection.contact_s / 2 else None
 
     def may_suspect(self) -> bool:
         return self.life in (Life.STARTING, Life.UP) and not self._isolated
@@ -438,9 +461,13 @@ class Machine:
     # -- what the memberships ask --------------------------------------------------------------
 
     def join(self, topic: str) -> None:
+        if self._observe is not None:
+            self._tell(Join(topic))
         self._carry_out(self.peer.subscribe(topic))
 
     def leave(self, topic: str) -> None:
+        if self._observe is not None:
+            self._tell(Leave(topic))
         self._carry_out(self.peer.unsubscribe(topic))
 
     def may_join(self, topic: str) -> bool:
@@ -544,7 +571,8 @@ class Machine:
 
     def _tell(self, what: object) -> None:
         assert self._observe is not None
-        self._observe(self._context.now_s, self.id, self.peer.incarnation, what)
+        # The incarnation that these outputs are of: the peer may have started again since.
+        self._observe(self._context.now_s, self.id, self.links.identity.incarnation, what)
 
     def _send(self, output: Send, hurry: bool) -> None:
         message = output.message

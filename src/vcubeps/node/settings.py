@@ -22,6 +22,14 @@ PAYLOAD_BYTES_MAX = MAX_PAYLOAD_BYTES - STAMP_BYTES
 """Largest payload that any cluster can allow."""
 
 
+_VOTERS_USUAL = 9
+"""So many vote in a large cluster, unless its file says who."""
+
+_SPARE = 0.8
+"""Share of its questions that a node may need to stay in contact with a quorum; the rest is for answers that are late
+or lost."""
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds of what a node keeps and takes in; nothing is dropped at any of them, publishers wait."""
 
@@ -193,7 +201,11 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = "majority"
     voters: Annotated[
         tuple[int, ...] | None,
-        Meta(description="the nodes that decide where `partition` is `majority`; all, if left out"),
+        Meta(
+            description="the nodes that decide where `partition` is `majority`. If left out: all, or in a cluster of "
+            f"more than about 16 nodes the {_VOTERS_USUAL} with the smallest ids, since every node has to stay in "
+            "contact with half of the voters"
+        ),
     ] = None
     limits: Limits = Limits()
     timing: Timing = Timing()
@@ -210,7 +222,20 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     @property
     def voting(self) -> tuple[int, ...] | None:
         """Who decides when the network is cut; None: everybody goes on."""
-        return None if self.partition == "continue" else self.voters or self.ids
+        if self.partition == "continue":
+            return None
+        if self.voters is not None:
+            return self.voters
+        count = len(self.ids)
+        return tuple(sorted(self.ids)[: count if count <= self.voters_max else _VOTERS_USUAL])
+
+    @property
+    def voters_max(self) -> int:
+        """With more voters, no node would ask enough of them to stay in contact with half."""
+        questions = (
+            max(1, (len(self.ids) - 1).bit_length()) * self.detection.contact_s / self.detection.ping_s
+        )
+        return max(_VOTERS_USUAL, int(2 * _SPARE * questions) + 1)
 
 
 def host_and_port(address: str) -> tuple[str, int]:

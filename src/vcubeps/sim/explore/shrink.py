@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from vcubeps.sim.explore.explore import Outcome, run_operations
 from vcubeps.sim.explore.operations import Operation
@@ -25,6 +26,28 @@ def shrink(
 ) -> Outcome:
     """The smallest outcome found in which `checker` still finds something."""
     return _Shrink(outcome, checker, algorithm, runs_max).run()
+
+
+_Part = TypeVar("_Part")
+
+
+def leave_out(
+    best: Callable[[], tuple[_Part, ...]], still_fails: Callable[[tuple[_Part, ...]], bool]
+) -> bool:
+    """Delta debugging: leave out ever smaller parts of `best`, which is less whenever the rest `still_fails`. Whether
+    anything could be left out."""
+    shrunk = False
+    part = max(1, len(best()) // 2)
+    while True:
+        position = 0
+        while position < len(best()):
+            if still_fails(best()[:position] + best()[position + part :]):
+                shrunk = True
+            else:
+                position += part
+        if part == 1:
+            return shrunk
+        part //= 2
 
 
 class _OutOfRuns(Exception):
@@ -75,20 +98,8 @@ class _Shrink:
         return shrunk
 
     def _drop_operations(self) -> bool:
-        """Delta debugging: leave out ever smaller parts."""
-        shrunk = False
-        part = max(1, len(self.best.operations) // 2)
-        while True:
-            position = 0
-            while position < len(self.best.operations):
-                rest = self.best.operations[:position] + self.best.operations[position + part :]
-                if self._try(self.best.options, rest):
-                    shrunk = True
-                else:
-                    position += part
-            if part == 1:
-                return self._split_bursts() or shrunk
-            part //= 2
+        shrunk = leave_out(lambda: self.best.operations, lambda rest: self._try(self.best.options, rest))
+        return self._split_bursts() or shrunk
 
     def _split_bursts(self) -> bool:
         shrunk = False

@@ -1,0 +1,205 @@
+"""`vcubeps explore --world nodes`: whole nodes under seeded faults."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+
+from vcubeps.cli.common import CommandError, abbreviated, progress_bar, usable_cores, whole_number
+from vcubeps.cli.interrupts import INTERRUPTED
+from vcubeps.sim.explore.campaigns import CampaignResult
+from vcubeps.sim.explore.nodes import conduct
+from vcubeps.sim.explore.nodes.faults import FAULTS
+from vcubeps.sim.explore.nodes.search import PROMISES, Outcome, campaign, run_operations, run_schedule, shrink
+from vcubeps.sim.explore.nodes.setup import NODES_MAX, NODES_MIN, Allowed
+from vcubeps.sim.explore.nodes.transcript import Transcript
+
+SCHEDULES_DEFAULT = 1000
+SEEDS_LISTED = 5
+NODES_DEFAULT = "2-12"
+
+
+def promises() -> str:
+    return "\n".join(f"  {name:<18} {promise}" for name, promise in conduct.PROMISES.items())
+
+
+def faults() -> str:
+    return "\n".join(f"  {name:<14} {what}" for name, (what, _) in FAULTS.items())
+
+
+def run(args: argparse.Namespace) -> int:
+    allowed = _allowed(args)
+    if args.replay is not None:
+        for flag, value in (("--schedules", args.schedules), ("--seed", args.seed), ("--jobs", args.jobs)):
+            if value is not None:
+                raise CommandError(
+                    f"--replay runs one schedule, which {flag} says nothing about: leave {flag} out"
+                )
+        return _replay(args, allowed)
+    if args.no_shrink:
+        raise CommandError(
+            "--no-shrink only makes sense for one schedule: add --replay SEED, or leave it out"
+        )
+    result, was_interrupted = _campaign(args, allowed)
+    if args.json:
+        print(json.dumps(_as_json(result)))
+    else:
+        print(f"whole nodes, {result.schedules} schedules\n")
+        print_promises(result, PROMISES)
+    if result.failing_seeds:
+        listed = ", ".join(map(str, result.failing_seeds[:SEEDS_LISTED]))
+        more = ", …" if len(result.failing_seeds) > SEEDS_LISTED else ""
+        command = _replay_command(args, result.failing_seeds[0])
+        print(
+            f"failing: {listed}{more}; replay the first with:\n  {command}",
+            file=sys.stderr if args.json else sys.stdout,
+        )
+    if was_interrupted:
+        print("interrupted: these are the schedules that had ended", file=sys.stderr)
+        return INTERRUPTED
+    return 1 if result.failing_seeds else 0
+
+
+def _campaign(args: argparse.Namespace, allowed: Allowed) -> tuple[CampaignResult, bool]:
+    """What came of it, and whether it was interrupted."""
+    schedules = args.schedules or SCHEDULES_DEFAULT
+    result = CampaignResult(tuple(PROMISES))
+    try:
+        with progress_bar("schedules", schedules) as progress:
+            campaign(
+                schedules,
+                args.seed or 0,
+                allowed,
+                jobs=args.jobs or usable_cores(),
+                progress=progress,
+                into=result,
+            )
+    except KeyboardInterrupt:
+        return result, True
+    return result, False
+
+
+def _as_json(result: CampaignResult) -> dict[str, object]:
+    return {
+        "world": "nodes",
+        "schedules": result.schedules,
+        "violations": result.violations,
+        "failing_seeds": [str(seed) for seed in result.failing_seeds],
+    }
+
+
+def print_promises(result: CampaignResult, promised: Mapping[str, str]) -> None:
+    """How often each promise was broken."""
+    print(f"  {'broken in':>9} {'':>7}  promise")
+    for name, promise in promised.items():
+        count = result.violations[name]
+        share = f"{100 * count / result.schedules:.1f} %" if count else ""
+        print(f"  {count:>9} {share:>7}  {name}: {promise}")
+    print(f"\n{len(result.failing_seeds)} of {result.schedules} schedules broke a promise")
+
+
+# One schedule.
+
+
+def _replay(args: argparse.Namespace, allowed: Allowed) -> int:
+    found = shown = run_schedule(args.replay, allowed)
+    if found.violations and not args.no_shrink:
+        shown = shrink(found, found.violated[0])
+    transcript = Transcript()
+    shown = run_operations(shown.seed, shown.setup, shown.operations, transcript)
+    if args.json:
+        print(json.dumps(_replay_as_json(shown, transcript)))
+    else:
+        _print_replay(found, shown, transcript)
+    return 1 if found.violations else 0
+
+
+def _replay_as_json(shown: Outcome, transcript: Transcript) -> dict[str, object]:
+    return {
+        "world": "nodes",
+        "seed": str(shown.seed),
+        "nodes": shown.setup.nodes,
+        "voters": shown.setup.voters,
+        "operations": [operation._asdict() for operation in shown.operations],
+        "trace": transcript.lines,
+        "violations": [violation._asdict() for violation in shown.violations],
+    }
+
+
+def _print_replay(found: Outcome, shown: Outcome, transcript: Transcript) -> None:
+    setup = shown.setup
+    voters = "none" if setup.voters is None else ", ".join(map(str, setup.voters))
+    before = f" (shrunk from {len(found.operations)})" if shown.operations != found.operations else ""
+    detection = setup.detection
+    print(f"nodes {', '.join(map(str, setup.nodes))}; voters {voters}")
+    print(
+        f"ping {detection.ping_s:g} s, contact {detection.contact_s:g} s, suspicion {detection.suspect_after_s:g} s, "
+        f"bytes under way {setup.delay_s:g} s"
+    )
+    print(f"{len(shown.operations)} operations{before}\n")
+    print("  seconds node")
+    for line in transcript.lines:
+        print(line)
+    print()
+    for violation in shown.violations:
+        print(f"VIOLATED {violation}")
+    if not shown.violations:
+        print(f"schedule {found.seed} breaks no promise with these options: give the ones of its campaign")
+
+
+def _replay_command(args: argparse.Namespace, seed: int) -> str:
+    command = ["vcubeps", "explore", "--world", "nodes", "--replay", str(seed)]
+    for flag, value in (("--nodes", args.nodes), ("--faults", args.faults)):
+        if value:
+            command += [flag, value]
+    if args.always:
+        command += ["--always", *args.always]
+    return shlex.join(command)
+
+
+# Arguments.
+
+
+def _allowed(args: argparse.Namespace) -> Allowed:
+    if args.only or args.algorithm != "amended":
+        flag = "--only" if args.only else "--algorithm"
+        raise CommandError(f"{flag} is for peers: leave it out, or leave --world nodes out")
+    low, high = node_range(args.nodes or NODES_DEFAULT, NODES_DEFAULT)
+    text = args.faults or "all"
+    allowed = frozenset(FAULTS) if text == "all" else frozenset() if text == "none" else None
+    if allowed is None:
+        allowed = frozenset(_names("--faults", text.split(",")))
+    return Allowed(low, high, allowed, frozenset(_names("--always", ",".join(args.always or ()).split(","))))
+
+
+def _names(flag: str, given: Sequence[str]) -> list[str]:
+    names = [name.strip() for name in given if name.strip()]
+    for name in names:
+        if name not in FAULTS:
+            raise CommandError(
+                f"{flag}: {abbreviated(name)!r} is no fault of whole nodes: choose among {', '.join(FAULTS)}, all or "
+                "none"
+            )
+    return names
+
+
+def node_range(text: str, usual: str) -> tuple[int, int]:
+    """What --nodes says."""
+    low_text, dash, high_text = text.partition("-")
+    low = whole_number(low_text)
+    high = whole_number(high_text) if dash else low
+    if low is None or high is None:
+        raise CommandError(
+            f"--nodes {abbreviated(text)!r} is neither a number nor a range: "
+            f"give one within {NODES_MIN} to {NODES_MAX}, such as {usual}"
+        )
+    if low > high:
+        raise CommandError(f"--nodes {abbreviated(text)} runs backwards: write the smaller number first")
+    if low < NODES_MIN or high > NODES_MAX:
+        raise CommandError(
+            f"--nodes {abbreviated(text)} is outside {NODES_MIN} to {NODES_MAX}: give a range within it"
+        )
+    return low, high

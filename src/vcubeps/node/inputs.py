@@ -1,0 +1,17 @@
+"""What a node's peer is asked, for those who observe it: what it answers is told as the protocol's outputs."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Join(msgspec.Struct, frozen=True):
+    """The peer is asked for the membership of `topic`."""
+
+    topic: str
+
+
+class Leave(msgspec.Struct, frozen=True):
+    """The peer is asked to leave `topic`."""
+
+    topic: str

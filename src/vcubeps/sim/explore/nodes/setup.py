@@ -1,0 +1,116 @@
+"""What one schedule of whole nodes is like: how many there are, their settings, the network between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from vcubeps.mixing import mix
+from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing
+from vcubeps.sim.explore.nodes.faults import FAULTS
+
+NODES_MIN, NODES_MAX = 2, 64
+
+_DETECTIONS = (
+    Detection(),
+    Detection(ping_s=0.2, contact_s=0.5, suspect_after_s=0.7, start_within_s=3.0),
+    Detection(ping_s=0.2, contact_s=0.4, suspect_after_s=0.5, helpers=1, start_within_s=2.0),
+    Detection(ping_s=0.5, contact_s=1.0, suspect_after_s=2.5, helpers=2, start_within_s=5.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the user allows; together with a seed it determines a schedule completely."""
+
+    nodes_min: int = NODES_MIN
+    nodes_max: int = 12
+    faults: frozenset[str] = frozenset(FAULTS)
+    """Names of `FAULTS` that may happen."""
+    always: frozenset[str] = frozenset()
+    """Names of those that happen in every schedule."""
+    operations_max: int = 40
+
+    def __post_init__(self) -> None:
+        if not NODES_MIN <= self.nodes_min <= self.nodes_max <= NODES_MAX:
+            raise ValueError(
+                f"{self.nodes_min} to {self.nodes_max} nodes: give a range within {NODES_MIN} to {NODES_MAX}"
+            )
+        unknown = sorted((self.faults | self.always) - FAULTS.keys())
+        if unknown:
+            raise ValueError(f"unknown: {', '.join(unknown)}; see FAULTS")
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One schedule's world. Times are in seconds."""
+
+    nodes: tuple[int, ...]
+    voters: tuple[int, ...] | None
+    """Who decides when the network is cut; None: everybody goes on."""
+    detection: Detection
+    delay_s: float
+    """Longest usual time that bytes are under way."""
+    slow_of_256: int
+    """How many of 256 writes take up to 40 times as long, until the last fault is over: for ever, nodes whose answers
+    take longer than `contact_s` can promise nothing."""
+    split_of_256: int
+    """How many of 256 writes arrive in two parts."""
+    late_turns_of_256: int
+    """How often, of 256 times, a node's turn ends only after more has happened to it."""
+    drift: float
+    """By what share, at most, a node's clock is fast or slow."""
+    small_limits: bool
+    """So little may wait that publishers often do."""
+    faults: frozenset[str]
+    topics: int
+    operations: int
+    gap_s: float
+    """Mean time between two operations of the applications."""
+
+    def settings(self, partition: str | None = None) -> ClusterSettings:
+        limits = Limits(unacknowledged_max=3, queue_messages_max=4) if self.small_limits else Limits()
+        timing = Timing(connect_timeout_s=2.0, reconnect_max_s=1.0, close_within_s=2.0)
+        return ClusterSettings(
+            cluster="explored",
+            nodes=tuple(NodeSettings(id=node, address=f"n{node}:1") for node in self.nodes),
+            partition=partition or ("majority" if self.voters is not None else "continue"),  # type: ignore[arg-type]
+            voters=self.voters if partition is None else None,
+            limits=limits,
+            timing=timing,
+            detection=self.detection,
+        )
+
+
+def draw_setup(seed: int, allowed: Allowed) -> Setup:
+    """Every draw is made whether it is used or not, so that allowing more leaves the others as they were."""
+    rng = Random(mix(seed, 31))
+    count = rng.randint(allowed.nodes_min, allowed.nodes_max)
+    if rng.random() < 0.6:
+        count = min(max(allowed.nodes_min, rng.choice((2, 3, 4, 4, 5, 8, 8))), allowed.nodes_max)
+    positions = 2 << (count - 1).bit_length()
+    scattered = tuple(sorted(rng.sample(range(min(positions, NODES_MAX)), count)))
+    nodes = scattered if rng.random() < 0.2 else tuple(range(count))
+    some = tuple(sorted(rng.sample(nodes, min(rng.choice((1, 2, 3, 4, 5)), count))))
+    has_voters = rng.random() < 0.8
+    chances = {name: rng.random() for name in FAULTS}
+    drawn = {name for name, (_, odds) in FAULTS.items() if chances[name] < odds}
+    detection = rng.choice(_DETECTIONS)
+    voters = nodes if rng.random() < 0.7 else some
+    setup = Setup(
+        nodes=nodes,
+        voters=voters if has_voters else None,
+        detection=detection,
+        delay_s=detection.ping_s * rng.choice((0.001, 0.01, 0.05)),
+        slow_of_256=rng.choice((0, 0, 4, 16)),
+        split_of_256=rng.choice((0, 8, 64)),
+        late_turns_of_256=rng.choice((0, 32, 128)),
+        drift=rng.choice((0.0, 0.0, 0.02)),
+        small_limits=rng.random() < 0.3,
+        faults=frozenset(drawn & allowed.faults) | allowed.always,
+        topics=rng.choice((1, 1, 2, 3)),
+        operations=rng.randint(min(6, allowed.operations_max), allowed.operations_max),
+        gap_s=rng.choice((0.002, 0.02, 0.1, 0.3)),
+    )
+    limit = setup.settings().voters_max
+    return setup if setup.voters is None or len(setup.voters) <= limit else replace(setup, voters=some)

@@ -1,0 +1,67 @@
+"""A schedule of whole nodes as text: what people would read in the logs of all of them, in one order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vcubeps.node import outputs as out
+from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
+from vcubeps.protocol.outputs import Acknowledged, Deliver, Restarted, Started
+from vcubeps.sim.explore.nodes.schedule import Operation
+
+
+class Transcript:
+    """Collects the lines of one schedule."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def operation(self, now_s: float, operation: Operation) -> None:
+        self.lines.append(f"{now_s:9.3f}      --- {str(operation).partition(' ')[2]}")
+
+    def note(self, now_s: float, node: int, text: str) -> None:
+        self.lines.append(f"{now_s:9.3f} {node:4} {text}")
+
+    def observed(self, now_s: float, node: int, what: object) -> None:
+        """What the node's peer says."""
+        if type(what) is Started:
+            self.note(now_s, node, f"starts {_items(what.topic, node, what.items)}")
+        elif type(what) is Deliver:
+            self.note(now_s, node, f"delivers {_items(what.topic, what.source, what.items)}")
+        elif type(what) is Acknowledged:
+            self.note(now_s, node, f"has {_name(what.topic, node, what.counter)} acknowledged")
+        elif type(what) is Restarted:
+            self.note(now_s, node, f"starts again as incarnation {what.incarnation}: {what.reason.name}")
+
+    def output(self, now_s: float, node: int, output: Any) -> None:
+        kind = type(output)
+        if kind is out.LifeChanged:
+            self.note(now_s, node, f"is {output.life.value}: {output.reason}")
+        elif kind is out.Suspected:
+            asked = ", ".join(map(str, output.asked))
+            self.note(
+                now_s, node, f"suspects {output.node}, silent for {output.silent_s:.3f} s, and asks {asked}"
+            )
+        elif kind is out.Crashed:
+            self.note(now_s, node, f"holds {output.node}:{output.incarnation} for crashed: {output.evidence}")
+        elif kind is out.Recovered:
+            self.note(now_s, node, f"deals with {output.node}:{output.incarnation}")
+        elif kind in (out.Joined, out.Left, out.Gap, out.Voided):
+            self.note(now_s, node, f"{kind.__name__.lower()} {output.topic}")
+        elif kind is out.Failed:
+            self.note(now_s, node, f"fails: {output.reason}")
+        elif kind is out.Closed:
+            self.note(now_s, node, f"is closed, unacknowledged {output.unacknowledged}")
+        elif kind is out.Store:
+            self.note(now_s, node, f"stores incarnation {output.incarnation}")
+        elif kind is out.Log and output.level >= out.WARNING:
+            self.note(now_s, node, f"logs: {output.text.partition(': ')[2]}")
+
+
+def _items(topic: str, source: int, items: Any) -> str:
+    return ", ".join(_name(topic, source, counter) for counter, _ in items)
+
+
+def _name(topic: str, source: int, counter: int) -> str:
+    incarnation, number = divmod(counter, COUNTERS_PER_INCARNATION)
+    return f"{topic}⟨{source}:{incarnation}, {number}⟩"
