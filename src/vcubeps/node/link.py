@@ -62,7 +62,8 @@ class Ways:
         self.dead_here = dead_here
         """The newest incarnation of another node that this one holds for crashed."""
         self.links: dict[int, Link] = {}
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
+        """Those that are there; a dictionary because sets have no order."""
         self.relayed: dict[tuple[int, bool, int], Connection] = {}
         """(node, whether this side dialled, channel) → the connection with it through another."""
         self.dirty: dict[Link, None] = {}
@@ -78,7 +79,7 @@ class Ways:
         connection.stage = Stage.ENDED
         if connection.deadline is not None:
             connection.deadline.cancel()
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         if connection.via != NOBODY:
             self.relayed.pop((connection.other, connection.is_dialled, connection.channel), None)
 

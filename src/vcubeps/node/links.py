@@ -7,7 +7,7 @@ They carry messages, as bytes, exactly once between two living incarnations; wha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from math import ceil
 from typing import Protocol
 
@@ -98,7 +98,7 @@ class Links:
     # -- looking in ----------------------------------------------------------------------------
 
     @property
-    def connections(self) -> set[Connection]:
+    def connections(self) -> Collection[Connection]:
         """Those that are there, whether or not they are open."""
         return self._ways.connections
 
@@ -148,7 +148,7 @@ class Links:
         return connection
 
     def _expect_greeting(self, connection: Connection) -> None:
-        self.connections.add(connection)
+        self._ways.connections[connection] = None
         if self._is_closed and not self._is_over:
             self._refuse(connection, Refusal(Cause.CLOSING, "this node is being closed"))
             return
@@ -163,7 +163,7 @@ class Links:
         if connection.is_ended:
             self._context.outputs.append(Abort(connection))
             return
-        self.connections.add(connection)
+        self._ways.connections[connection] = None
         link = self.link(connection.other)
         if link.connection is not None and link.connection.via == NOBODY:
             link.end(connection, Abort(connection))  # the other side was faster
@@ -313,7 +313,7 @@ class Links:
         if self._is_closed:
             return
         connection = self.link(other).dial_by(relay)
-        self.connections.add(connection)
+        self._ways.connections[connection] = None
         self._ways.relayed[other, True, connection.channel] = connection
 
     def _on_relay(self, link: Link, body: memoryview) -> None:
@@ -432,6 +432,13 @@ class Links:
                 link.flush()
                 link.say(Kind.GOODBYE, self.identity.incarnation)
             link.close()
+
+    def begin_anew(self, incarnation: int) -> None:
+        """This node goes on as `incarnation`. It greets everybody again: who has given up the one before must know that
+        there is another, which counts as contact before it has been let in."""
+        self.identity.incarnation = incarnation
+        for connection in list(self.connections):
+            self._end(connection, Abort(connection))
 
     def abort_all(self) -> None:
         """End every connection at once, and make none any more."""

@@ -392,6 +392,8 @@ class Machine:
     def on_greeted(self, other: int, incarnation: int, is_newer: bool, dead: int) -> None:
         if self._has_said_goodbye:
             return
+        if self._isolated:  # a round trip may be what is missing
+            self.links.ping(other)
         if dead >= self.peer.incarnation:  # heard before anything else is said
             self._carry_out(self.peer.receive(other, Fence(incarnation, ANY_INCARNATION, dead)))
         # A newer one: so the one before it is no more. A node that is not up learns that in the course of being let in:
@@ -629,7 +631,7 @@ class Machine:
         now_s = self._context.now_s
         self._context.outputs.append(Store(output.incarnation))
         self._stores += 1
-        self.links.identity.incarnation = output.incarnation
+        self.links.begin_anew(output.incarnation)
         self.restarts += 1
         self._has_restarted = True
         self._releasable.clear()

@@ -13,12 +13,14 @@ from vcubeps.sim.explore.checkers import Violation
 from vcubeps.sim.explore.nodes.process import Process
 from vcubeps.sim.explore.nodes.schedule import Operation
 from vcubeps.sim.explore.nodes.setup import Setup
+from vcubeps.sim.explore.nodes.unharmed import unharmed
 
 PROMISES: Mapping[str, str] = {
     "failed": "no node fails whose disk does not",
     "fail_stop": "a node that has ended does nothing any more",
     "isolated": "a node without a quorum starts nothing",
     "refused": "no node refuses another one with the same file",
+    "unharmed": "a cut makes no node start again that is left with a quorum, directly or by relays",
     "restarts": "nodes start again no more often than faults explain",
     "recovery": "soon after the last fault nothing is left half done",
     "bounded": "what has passed is forgotten",
@@ -40,6 +42,7 @@ class Conduct:
         faults = sum(each.kind not in _APPLICATION for each in operations)
         self._restarts_max = 2 + 2 * faults if setup.voters is not None else 4 + 4 * faults
         self._restarts: Counter[int] = Counter()
+        self._unharmed = unharmed(setup, operations)
         self._ended: set[Process] = set()
         self.strangers: set[int] = set()
         """Nodes that run with another cluster file."""
@@ -51,10 +54,14 @@ class Conduct:
         (self.strangers.add if other_file else self.strangers.discard)(node)
 
     def observed(self, now_s: float, process: Process, clock_s: float, what: object) -> None:
-        if type(what) in (Accepted, Started) and process.machine.majority.is_isolated(clock_s):
+        if type(what) in (Accepted, Started) and process.machine.majority.lasts_until_s <= clock_s:
             self._report("isolated", now_s, process.node, f"{what} without a quorum")
         elif type(what) is Restarted:
             self._restarts[process.node] += 1
+            if process.node in self._unharmed:
+                self._report(
+                    "unharmed", now_s, process.node, f"starts again as {what.incarnation}: {what.reason.name}"
+                )
             if self._restarts[process.node] == self._restarts_max + 1:
                 self._report(
                     "restarts", now_s, process.node, f"has started again {self._restarts_max + 1} times"

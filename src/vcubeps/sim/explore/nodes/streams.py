@@ -79,7 +79,7 @@ class Streams:
         self.is_disturbed = True
         """Whether some writes take very long."""
         self._draws = 0
-        self._halted: set[End] = set()
+        self._halted: dict[End, None] = {}
         """Those with something to say that cannot be said now."""
         self.ends: dict[Connection, End] = {}
 
@@ -178,8 +178,8 @@ class Streams:
 
     def changed(self) -> None:
         """Somebody may be reached who was not."""
-        halted, self._halted = self._halted, set()
-        for end in sorted(halted, key=_order):
+        halted, self._halted = self._halted, {}
+        for end in halted:
             if end.waiting and not end.is_pumping:
                 end.is_pumping = True
                 self._after(self.delay_s(), lambda end=end: self._pump(end))  # type: ignore[misc]
@@ -205,10 +205,10 @@ class Streams:
         while end.waiting:
             pair = end.process.node, process.node
             if pair in self.severed or process.node in self.dark or end.process.node in self.dark:
-                self._halted.add(end)
+                self._halted[end] = None
                 return
             if other.is_open and process.is_alive and (process.is_stopped or other.connection is None):
-                self._halted.add(end)
+                self._halted[end] = None
                 return
             arrives_s, data = end.waiting[0]
             if arrives_s > self._now():
@@ -249,7 +249,3 @@ class Streams:
         end.waiting.clear()
         if end.is_open:
             self._after(self.delay_s(), lambda: self._ended(end))
-
-
-def _order(end: End) -> tuple[int, int, float]:
-    return end.process.node, end.other.process.node, end.last_s

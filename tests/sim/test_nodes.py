@@ -1,0 +1,292 @@
+"""Whole nodes under seeded faults: what they promise holds, and the world notices when a rule is left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from node_ablations import ABLATIONS, CAMPAIGN_SEED
+from vcubeps.node import machine
+from vcubeps.node import outputs as out
+from vcubeps.node.detector import Detector
+from vcubeps.node.lifecycle import Life
+from vcubeps.protocol.outputs import Deliver, Restarted, Started
+from vcubeps.sim.explore.campaigns import schedule_seed
+from vcubeps.sim.explore.nodes.faults import FAULTS
+from vcubeps.sim.explore.nodes.scenarios import FAULT_AT_S, SCENARIOS, Scenario
+from vcubeps.sim.explore.nodes.schedule import Operation
+from vcubeps.sim.explore.nodes.search import PROMISES, Outcome, run_operations, run_schedule, shrink
+from vcubeps.sim.explore.nodes.setup import Allowed
+from vcubeps.sim.explore.nodes.transcript import Transcript
+
+ANY = Allowed()
+
+
+class Record(Transcript):
+    """What happened, as values: seconds, node, what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[tuple[float, int, Any]] = []
+
+    def observed(self, now_s: float, node: int, what: object) -> None:
+        super().observed(now_s, node, what)
+        self.events.append((now_s, node, what))
+
+    def output(self, now_s: float, node: int, output: Any) -> None:
+        super().output(now_s, node, output)
+        self.events.append((now_s, node, output))
+
+    def of(self, kind: type) -> list[tuple[float, int, Any]]:
+        return [event for event in self.events if type(event[2]) is kind]
+
+    @property
+    def restarts(self) -> Counter[int]:
+        """Node → how often it has started again."""
+        return Counter(node for _, node, _ in self.of(Restarted))
+
+    def lives(self, node: int) -> list[tuple[float, Life]]:
+        return [(now_s, what.life) for now_s, at, what in self.of(out.LifeChanged) if at == node]
+
+    def stall_s(self, nodes: set[int], since_s: float, until_s: float) -> float:
+        """Longest time without a delivery of anybody else's publications, at any of these nodes."""
+        longest = 0.0
+        for node in nodes:
+            times = [
+                now_s
+                for now_s, at, what in self.of(Deliver)
+                if at == node and what.source != node and since_s <= now_s <= until_s
+            ]
+            marks = [since_s, *times, until_s]
+            longest = max(longest, *(later - earlier for earlier, later in pairwise(marks)))
+        return longest
+
+
+def played(scenario: Scenario, seed: int = 7) -> Record:
+    """A scenario in which every promise is kept."""
+    record = Record()
+    outcome = run_operations(seed, scenario.setup, scenario.operations, record)
+    assert [str(violation) for violation in outcome.violations] == []
+    return record
+
+
+# -- random schedules ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_every_promise_is_kept_in_random_schedules(part: int) -> None:
+    seeds = [schedule_seed(CAMPAIGN_SEED, index) for index in range(40 * part, 40 * part + 40)]
+
+    failing = [
+        (seed, outcome.violations[:1]) for seed in seeds if (outcome := run_schedule(seed, ANY)).violations
+    ]
+
+    assert failing == [], "replay with: vcubeps explore --world nodes --replay SEED"
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+def test_every_promise_is_kept_under_each_fault_alone(fault: str) -> None:
+    allowed = Allowed(nodes_max=6, faults=frozenset({fault}), always=frozenset({fault}))
+    seeds = [schedule_seed(CAMPAIGN_SEED, index) for index in range(6)]
+
+    assert [(seed, run_schedule(seed, allowed).violated) for seed in seeds] == [(seed, ()) for seed in seeds]
+
+
+def test_a_large_world_holds() -> None:
+    assert run_schedule(schedule_seed(CAMPAIGN_SEED, 1), Allowed(40, 40)).violations == ()
+
+
+def test_a_schedule_is_its_seed() -> None:
+    transcripts = []
+    for _ in range(2):
+        outcome, transcript = run_schedule(11, ANY), Transcript()
+        run_operations(11, outcome.setup, outcome.operations, transcript)
+        transcripts.append(transcript.lines)
+
+    assert transcripts[0] == transcripts[1]
+    assert len(transcripts[0]) > 50
+
+
+def test_allowing_one_fault_more_leaves_the_others_as_they_were() -> None:
+    few, more = (run_schedule(3, Allowed(faults=frozenset(names))) for names in (["kill"], ["kill", "late"]))
+
+    assert few.setup.nodes == more.setup.nodes
+    assert few.setup.faults == more.setup.faults - {"late"}
+
+
+# -- the world has power ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_rule_that_is_left_out_is_missed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ablation = ABLATIONS[name]
+    seed = schedule_seed(CAMPAIGN_SEED, ablation.first)
+    with monkeypatch.context() as patch:
+        ablation.apply(patch)
+        violated = run_schedule(seed, ablation.allowed).violated
+
+    assert ablation.trips <= set(violated), f"look again with: python tests/node_ablations.py {name}"
+    assert run_schedule(seed, ablation.allowed).violated == ()
+
+
+def test_a_failing_schedule_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    ablation = ABLATIONS["no-indirect-probes"]
+    ablation.apply(monkeypatch)
+    found = run_schedule(schedule_seed(CAMPAIGN_SEED, ablation.first), ablation.allowed)
+
+    small = shrink(found, "unharmed", runs_max=150)
+
+    assert "unharmed" in small.violated
+    assert len(small.operations) < len(found.operations) // 2
+    assert any(operation.kind == "cut" for operation in small.operations)
+
+
+def test_without_backing_off_a_node_would_start_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where relays are missing, and everybody goes on, two nodes that do not reach each other restart for ever."""
+    monkeypatch.setattr(Detector, "_ask_others", lambda *_: None)
+    lasting = Scenario("", (Operation(3.0, "cut", text="0/1", for_s=60.0),), 5.0, nodes=(0, 1, 2), starts=(0, 1, 2),
+                       members=(0, 1, 2), partition="continue")  # fmt: skip
+    restarts = []
+    for pause_s in (machine._RESTART_PAUSE_S, 0.0):
+        monkeypatch.setattr(machine, "_RESTART_PAUSE_S", pause_s)
+        record = Record()
+        run_operations(7, lasting.setup, lasting.operations, record)
+        restarts.append(record.restarts.total())
+
+    assert restarts[0] <= 16
+    assert restarts[1] >= 2 * restarts[0]
+
+
+def test_every_promise_has_a_name_and_a_sentence() -> None:
+    assert all(name.islower() and promise for name, promise in PROMISES.items())
+
+
+# -- what real faults do ---------------------------------------------------------------------------
+
+
+OTHERS = set(range(8)) - {5}
+
+
+@pytest.mark.parametrize("name", ["kill", "power", "stopped"])
+def test_a_node_that_is_gone_is_noticed_within_two_and_a_half_seconds(name: str) -> None:
+    record = played(SCENARIOS[name])
+
+    (at_s, _, crashed), *_ = record.of(out.Crashed)
+    assert (crashed.node, crashed.incarnation) == (5, 0)
+    assert "it has not answered for" in crashed.evidence
+    assert FAULT_AT_S + 1.0 < at_s <= FAULT_AT_S + 2.5
+    assert record.stall_s(OTHERS, FAULT_AT_S, 9.9) <= 3.0
+
+
+def test_dead_nodes_are_found_in_one_round_however_many_they_are() -> None:
+    record = played(SCENARIOS["kill-three"])
+
+    assert record.stall_s({0, 1, 3, 4, 6}, FAULT_AT_S, 9.9) <= 3.0
+    assert not record.restarts
+
+
+def test_a_subscription_waits_for_one_detection_whoever_is_dead() -> None:
+    record = played(SCENARIOS["join-late"])
+
+    (joined_s,) = [at_s for at_s, node, _ in record.of(out.Joined) if node == 6]
+    assert joined_s <= FAULT_AT_S + 3.0
+
+
+def test_a_stopped_process_knows_before_it_says_anything() -> None:
+    record = played(SCENARIOS["stopped"])
+
+    assert record.restarts == {5: 1}
+    lives = [life for at_s, life in record.lives(5) if at_s > FAULT_AT_S]
+    assert lives == [Life.ISOLATED, Life.STARTING, Life.UP]
+    assert not [
+        at_s for at_s, node, _ in record.of(Started) if node == 5 and 9.0 <= at_s < record.lives(5)[-1][0]
+    ]
+
+
+def test_the_gap_is_told_when_the_subscription_is_in_effect_again() -> None:
+    record = played(SCENARIOS["stopped"])
+
+    (gap_s, node, _), *_ = record.of(out.Gap)
+    (joined_s,) = [at_s for at_s, at, _ in record.of(out.Joined) if at == 5 and at_s > FAULT_AT_S]
+    assert (node, gap_s) == (5, joined_s)
+    missed = [at_s for at_s, at, what in record.of(Deliver) if at == 5 and 9.0 < at_s < gap_s]
+    assert missed == []
+
+
+def test_two_nodes_that_do_not_reach_each_other_talk_through_a_third() -> None:
+    record = played(SCENARIOS["pair"])
+
+    assert not record.restarts
+    assert not record.of(out.Crashed)
+    assert record.stall_s({2, 5}, FAULT_AT_S, 9.0) <= 2.0
+    of_the_other = [at_s for at_s, at, what in record.of(Deliver) if (at, what.source) == (5, 2)]
+    assert any(5.0 < at_s < 9.0 for at_s in of_the_other)
+
+
+@pytest.mark.parametrize("name", ["one-of-eight", "hears-only"])
+def test_only_the_node_that_is_cut_off_starts_again(name: str) -> None:
+    record = played(SCENARIOS[name])
+
+    assert record.restarts == {5: 1}
+    assert Life.ISOLATED in dict(map(reversed, record.lives(5)))  # type: ignore[call-overload]
+    assert record.stall_s(OTHERS, FAULT_AT_S, 9.0) <= 3.0
+
+
+def test_of_two_halves_the_one_with_the_smallest_node_goes_on() -> None:
+    record = played(SCENARIOS["halves"])
+
+    assert record.restarts == {4: 1, 5: 1, 6: 1, 7: 1}
+    assert record.stall_s({0, 1, 2, 3}, FAULT_AT_S, 9.0) <= 3.0
+    isolated_s = max(
+        at_s for node in (4, 5, 6, 7) for at_s, life in record.lives(node) if life is Life.ISOLATED
+    )
+    assert isolated_s <= FAULT_AT_S + 2.0
+    started = [at_s for at_s, node, _ in record.of(Started) if node >= 4 and isolated_s < at_s < 9.0]
+    assert started == []
+
+
+def test_both_halves_go_on_where_the_file_says_so_and_all_start_again() -> None:
+    record = played(SCENARIOS["continue"])
+
+    assert set(record.restarts) == set(range(8))
+    assert record.stall_s(set(range(8)), FAULT_AT_S, 9.0) <= 3.5
+
+
+def test_a_cut_that_comes_and_goes_makes_no_node_of_the_quorum_start_again() -> None:
+    record = played(SCENARIOS["flapping"])
+
+    assert set(record.restarts) <= {5, 6, 7}
+    assert max(record.restarts.values()) <= 4
+
+
+def test_a_rolling_restart_disturbs_nobody() -> None:
+    record = played(SCENARIOS["rolling"])
+
+    assert not record.restarts
+    assert not record.of(out.Crashed)
+    assert all(what.unacknowledged == {} for _, _, what in record.of(out.Closed))
+
+
+def test_a_node_that_cannot_store_its_incarnation_ends() -> None:
+    record = played(SCENARIOS["full-disk"])
+
+    ((failed_s, node, failed),) = record.of(out.Failed)
+    assert (node, failed.reason) == (5, "node 5 cannot go on as incarnation 1: the disk is full")
+    assert not [what for at_s, at, what in record.events if at == 5 and at_s > failed_s]
+
+
+def test_files_that_differ_are_told_at_once_on_both_sides() -> None:
+    record = played(SCENARIOS["other-file"])
+
+    told = {
+        node for at_s, node, what in record.of(out.Log) if "cluster files differ" in what.text and at_s < 4.0
+    }
+    assert told == set(range(8))
+
+
+def test_a_scenario_tells_what_it_is() -> None:
+    assert all(scenario.what for scenario in SCENARIOS.values())
+    assert isinstance(run_operations(1, SCENARIOS["kill"].setup, ()), Outcome)
