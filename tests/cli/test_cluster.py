@@ -268,18 +268,17 @@ def test_a_node_that_waits_for_others_says_that_it_listens_and_ends_within_two_s
 
 
 def test_a_node_that_has_lost_its_state_is_refused_and_told_how_to_start(tmp_path: Path) -> None:
-    file = cluster_file(tmp_path, gateways=True)
-    gateway = [line.split('"')[1] for line in file.read_text().splitlines() if line.startswith("gateway")][1]
-    with started("node", "--config", file, "--id", "0") as other:
+    file = cluster_file(tmp_path)
+    with (
+        started("node", "--config", file, "--id", "0") as other,
+        started("node", "--config", file, "--id", "1") as first,
+    ):
         wait_until_up(other)
-        with started("node", "--config", file, "--id", "1") as first:
-            wait_until_up(first)
-            assert vcubeps("pub", "room", "hello", "--gateway", gateway).returncode == 0
+        wait_until_up(first)
+        assert interrupted(first) < 2
         (tmp_path / "state" / "node-1.incarnation").unlink()
 
         with started("node", "--config", file, "--id", "1") as second:
-            wait_until_up(second)
-            pub = vcubeps("pub", "room", "hello", "--gateway", gateway)
             second.wait()
             assert second.stderr is not None
             complaint = second.stderr.read().splitlines()[-1]
@@ -287,7 +286,6 @@ def test_a_node_that_has_lost_its_state_is_refused_and_told_how_to_start(tmp_pat
     assert second.returncode == 1
     assert complaint.startswith("vcubeps node: node 1 cannot take part")
     assert complaint.endswith("start it as incarnation 1")
-    assert pub.returncode == 2
 
 
 def wait_until_up(process: subprocess.Popen[str]) -> None:
