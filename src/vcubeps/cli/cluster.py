@@ -177,10 +177,7 @@ def _row(
 def _problems(process: StartedProcess | None, status: Status | None) -> list[str]:
     if status is None:
         return [f"its gateway does not answer: see {process.log}"] if process else ["not running"]
-    if status.failure is not None:
-        return [status.failure]
-    unreachable = [f"node {other}: {reason}" for other, reason in status.problems.items()]
-    return unreachable if status.up else ["waits for the other nodes to let it in", *unreachable]
+    return status.complaints()
 
 
 def _shown(row: dict[str, Any]) -> tuple[str, ...]:

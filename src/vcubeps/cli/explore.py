@@ -23,6 +23,7 @@ from vcubeps.cli.interrupts import INTERRUPTED
 from vcubeps.sim.explore import Allowed, CampaignResult, Outcome, campaign, run_operations, run_schedule
 from vcubeps.sim.explore.algorithms import ALGORITHMS, FAULT_FREE
 from vcubeps.sim.explore.checkers import PROMISES
+from vcubeps.sim.explore.nodes.scenarios import SCENARIOS
 from vcubeps.sim.explore.options import (
     AIMED,
     FAULTS,
@@ -154,6 +155,11 @@ def register(subparsers: Subparsers) -> None:
         metavar="SEED",
         help="run only this schedule, one of the failing seeds, and print what happened",
     )
+    parser.add_argument(
+        "--scenario",
+        metavar="NAME",
+        help=f"with --world nodes: print what happens in one of {', '.join(SCENARIOS)}",
+    )
     parser.add_argument("--no-shrink", action="store_true", help="with --replay: leave the schedule as it is")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -161,6 +167,8 @@ def register(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.world == "nodes":
         return explore_nodes.run(args)
+    if args.scenario is not None:
+        raise CommandError("--scenario is one of whole nodes: add --world nodes")
     args.nodes, args.faults = args.nodes or NODES_DEFAULT, args.faults or "none"
     algorithm = _algorithm(args.algorithm)
     allowed = _allowed(args, algorithm)

@@ -13,6 +13,7 @@ from vcubeps.cli.interrupts import INTERRUPTED
 from vcubeps.sim.explore.campaigns import CampaignResult
 from vcubeps.sim.explore.nodes import conduct
 from vcubeps.sim.explore.nodes.faults import FAULTS
+from vcubeps.sim.explore.nodes.scenarios import SCENARIOS
 from vcubeps.sim.explore.nodes.search import PROMISES, Outcome, campaign, run_operations, run_schedule, shrink
 from vcubeps.sim.explore.nodes.setup import NODES_MAX, NODES_MIN, Allowed
 from vcubeps.sim.explore.nodes.transcript import Transcript
@@ -31,6 +32,8 @@ def faults() -> str:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.scenario is not None:
+        return _play(args)
     allowed = _allowed(args)
     if args.replay is not None:
         for flag, value in (("--schedules", args.schedules), ("--seed", args.seed), ("--jobs", args.jobs)):
@@ -104,6 +107,22 @@ def print_promises(result: CampaignResult, promised: Mapping[str, str]) -> None:
 # One schedule.
 
 
+def _play(args: argparse.Namespace) -> int:
+    scenario = SCENARIOS.get(args.scenario)
+    if scenario is None:
+        raise CommandError(
+            f"--scenario {abbreviated(args.scenario)!r} is unknown: choose among {', '.join(SCENARIOS)}"
+        )
+    transcript = Transcript(talks=False)
+    outcome = run_operations(args.seed or 0, scenario.setup, scenario.operations, transcript)
+    if args.json:
+        print(json.dumps(_replay_as_json(outcome, transcript)))
+    else:
+        print(f"{scenario.what}\n")
+        _print_lines(outcome, transcript)
+    return 1 if outcome.violations else 0
+
+
 def _replay(args: argparse.Namespace, allowed: Allowed) -> int:
     found = shown = run_schedule(args.replay, allowed)
     if found.violations and not args.no_shrink:
@@ -140,14 +159,18 @@ def _print_replay(found: Outcome, shown: Outcome, transcript: Transcript) -> Non
         f"bytes under way {setup.delay_s:g} s"
     )
     print(f"{len(shown.operations)} operations{before}\n")
+    _print_lines(shown, transcript)
+    if not shown.violations:
+        print(f"schedule {found.seed} breaks no promise with these options: give the ones of its campaign")
+
+
+def _print_lines(shown: Outcome, transcript: Transcript) -> None:
     print("  seconds node")
     for line in transcript.lines:
         print(line)
     print()
     for violation in shown.violations:
         print(f"VIOLATED {violation}")
-    if not shown.violations:
-        print(f"schedule {found.seed} breaks no promise with these options: give the ones of its campaign")
 
 
 def _replay_command(args: argparse.Namespace, seed: int) -> str:

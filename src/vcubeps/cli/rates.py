@@ -69,7 +69,6 @@ def _node_row(gateway: str, node: int | None, before: Status | None, now: Status
         _rate(before, now, _total(before, count), _total(now, count))
         for count in ("publications", "deliveries")
     )
-    unreachable = tuple(f"node {other}: {reason}" for other, reason in now.problems.items())
     return NodeRow(
         gateway=gateway,
         node=now.node,
@@ -83,7 +82,7 @@ def _node_row(gateway: str, node: int | None, before: Status | None, now: Status
         unread=max((topic.unread for topic in now.topics), default=0),
         held=now.counts.held_acks,
         resent=now.counts.resent,
-        problems=((now.failure,) if now.failure else ()) + unreachable,
+        problems=tuple(now.complaints()),
     )
 
 

@@ -118,6 +118,21 @@ class Status(msgspec.Struct, frozen=True):
     barrier_entries: Annotated[Quantiles, Meta(description="of each batch delivered")]
     counts: Counts
 
+    def complaints(self) -> list[str]:
+        """What an operator should know of, the worst first."""
+        if self.failure is not None:
+            return [self.failure]
+        told = []
+        if self.life == Life.ISOLATED.value:
+            reached = ", ".join(map(str, self.contact.reached)) or "none"
+            told.append(f"isolated: of the voters it reaches {reached}")
+        elif not self.up:
+            told.append("waits for the other nodes to let it in")
+        told += [f"node {other}: {reason}" for other, reason in self.problems.items()]
+        return told + [
+            f"node {other} counts as crashed: {why}" for other, why in self.contact.crashed.items()
+        ]
+
 
 def health_of(shell: Shell) -> Health:
     cluster, node, life = shell.settings.cluster, shell.id, shell.machine.life_at(now_s())

@@ -9,21 +9,28 @@ from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
 from vcubeps.protocol.outputs import Acknowledged, Deliver, Restarted, Started
 from vcubeps.sim.explore.nodes.schedule import Operation
 
+_TALK = frozenset({"publish"})
+
 
 class Transcript:
     """Collects the lines of one schedule."""
 
-    def __init__(self) -> None:
+    def __init__(self, talks: bool = True) -> None:
+        """`talks`: publications are told, too."""
         self.lines: list[str] = []
+        self._talks = talks
 
     def operation(self, now_s: float, operation: Operation) -> None:
-        self.lines.append(f"{now_s:9.3f}      --- {str(operation).partition(' ')[2]}")
+        if self._talks or operation.kind not in _TALK:
+            self.lines.append(f"{now_s:9.3f}      --- {str(operation).partition(' ')[2]}")
 
     def note(self, now_s: float, node: int, text: str) -> None:
         self.lines.append(f"{now_s:9.3f} {node:4} {text}")
 
     def observed(self, now_s: float, node: int, what: object) -> None:
         """What the node's peer says."""
+        if not self._talks and type(what) is not Restarted:
+            return
         if type(what) is Started:
             self.note(now_s, node, f"starts {_items(what.topic, node, what.items)}")
         elif type(what) is Deliver:
