@@ -33,7 +33,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from vcubeps.cube import cluster
+from vcubeps.cube import subcube
 from vcubeps.protocol.admission import Admission
 from vcubeps.protocol.aftermath import Aftermath
 from vcubeps.protocol.boot import Boot
@@ -154,7 +154,7 @@ def relays_serve_their_own_view(patch: Patch) -> None:
             return copy
         me, worker = self._local.me, self.workers.get(copy.broadcast.topic)
         topic = worker.topic if worker is not None else None
-        below = topic.subtree(cluster(me, sender) - 1) if topic is not None else {}
+        below = topic.subtree(subcube(me, sender) - 1) if topic is not None else {}
         return replace(copy, recipients={**below, me: copy.recipients[me]})
 
     def publication(self: Broadcasts, sender: int, copy: Copy, broadcast: Publication) -> None:
@@ -1290,7 +1290,7 @@ def receivers_use_their_own_view(patch: Patch) -> None:
         if copy.recipients is None:
             me, worker = self._local.me, self.workers.get(publication.topic)
             topic = worker.topic if worker is not None else None
-            own = topic.subtree(cluster(me, sender) - 1) if topic is not None else {me: 0}
+            own = topic.subtree(subcube(me, sender) - 1) if topic is not None else {me: 0}
             copy = replace(copy, recipients=own)
         on_publication(self, sender, copy, publication)
 

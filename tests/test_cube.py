@@ -12,11 +12,11 @@ from vcubeps.cube import (
     MAX_DIMENSION,
     MemberSet,
     children,
-    cluster,
-    cluster_members,
     dimension,
     first_member,
     spanning_tree,
+    subcube,
+    subcube_members,
     subtrees,
     tree_depth,
 )
@@ -25,54 +25,54 @@ DIMENSION = 6
 NODES = st.integers(0, (1 << DIMENSION) - 1)
 MEMBERS = st.sets(NODES)
 HEIGHTS = st.integers(0, DIMENSION)
-CLUSTERS = st.integers(1, DIMENSION)
+SUBCUBES = st.integers(1, DIMENSION)
 
 
-def recursive_cluster(i: int, s: int) -> list[int]:
-    """c_{i,s} as section 2 writes it: the neighbour, then its own clusters 1 … s-1."""
+def recursive_subcube(i: int, s: int) -> list[int]:
+    """c_{i,s} as section 2 writes it: the neighbour, then its own subcubes 1 … s-1."""
     neighbour = i ^ 1 << s - 1
-    return [neighbour] + [x for k in range(1, s) for x in recursive_cluster(neighbour, k)]
+    return [neighbour] + [x for k in range(1, s) for x in recursive_subcube(neighbour, k)]
 
 
-def in_clusters(i: int, members: set[int], h: int) -> set[int]:
-    return {x for s in range(1, h + 1) for x in recursive_cluster(i, s)} & members
+def in_subcubes(i: int, members: set[int], h: int) -> set[int]:
+    return {x for s in range(1, h + 1) for x in recursive_subcube(i, s)} & members
 
 
 @given(st.integers(0, (1 << 9) - 1), st.integers(1, 9))
-def test_a_cluster_has_the_order_of_the_recursive_definition(i: int, s: int) -> None:
-    assert list(cluster_members(i, s)) == recursive_cluster(i, s)
+def test_a_subcube_has_the_order_of_the_recursive_definition(i: int, s: int) -> None:
+    assert list(subcube_members(i, s)) == recursive_subcube(i, s)
 
 
-@given(NODES, CLUSTERS)
-def test_cluster_is_the_inverse_of_cluster_members(i: int, s: int) -> None:
-    assert {cluster(i, j) for j in cluster_members(i, s)} == {s}
+@given(NODES, SUBCUBES)
+def test_subcube_is_the_inverse_of_subcube_members(i: int, s: int) -> None:
+    assert {subcube(i, j) for j in subcube_members(i, s)} == {s}
 
 
 @given(NODES, NODES)
-def test_two_nodes_are_in_the_same_cluster_of_each_other(i: int, j: int) -> None:
-    assert cluster(i, j) == cluster(j, i)
+def test_two_nodes_are_in_the_same_subcube_of_each_other(i: int, j: int) -> None:
+    assert subcube(i, j) == subcube(j, i)
 
 
-def test_a_node_is_in_no_cluster_of_its_own() -> None:
-    assert cluster(5, 5) == 0
+def test_a_node_is_in_no_subcube_of_its_own() -> None:
+    assert subcube(5, 5) == 0
 
 
-def test_the_largest_cluster_is_not_built_to_read_its_first_position() -> None:
-    assert next(cluster_members(0, MAX_DIMENSION)) == 1 << MAX_DIMENSION - 1
+def test_the_largest_subcube_is_not_built_to_read_its_first_position() -> None:
+    assert next(subcube_members(0, MAX_DIMENSION)) == 1 << MAX_DIMENSION - 1
 
 
-@given(NODES, CLUSTERS, MEMBERS)
+@given(NODES, SUBCUBES, MEMBERS)
 def test_first_member_is_the_first_of_the_recursive_list_that_is_a_member(
     i: int, s: int, members: set[int]
 ) -> None:
-    expected = next((x for x in recursive_cluster(i, s) if x in members), None)
+    expected = next((x for x in recursive_subcube(i, s) if x in members), None)
 
     assert first_member(i, s, members) == expected
     assert first_member(i, s, MemberSet(DIMENSION, members)) == expected
 
 
 @given(NODES, MEMBERS, HEIGHTS)
-def test_children_are_the_first_members_of_the_clusters_up_to_h(i: int, members: set[int], h: int) -> None:
+def test_children_are_the_first_members_of_the_subcubes_up_to_h(i: int, members: set[int], h: int) -> None:
     firsts = [first_member(i, s, members) for s in range(1, h + 1)]
     expected = [x for x in firsts if x is not None]
 
@@ -82,23 +82,23 @@ def test_children_are_the_first_members_of_the_clusters_up_to_h(i: int, members:
 
 
 @given(NODES, MEMBERS, HEIGHTS)
-def test_subtrees_are_the_recipients_of_each_cluster_in_its_order(i: int, members: set[int], h: int) -> None:
-    recipients = in_clusters(i, members, h)
-    per_cluster = [[x for x in recursive_cluster(i, s) if x in recipients] for s in range(1, h + 1)]
+def test_subtrees_are_the_recipients_of_each_subcube_in_its_order(i: int, members: set[int], h: int) -> None:
+    recipients = in_subcubes(i, members, h)
+    per_subcube = [[x for x in recursive_subcube(i, s) if x in recipients] for s in range(1, h + 1)]
 
-    assert subtrees(i, recipients, h) == [group for group in per_cluster if group]
+    assert subtrees(i, recipients, h) == [group for group in per_subcube if group]
 
 
 @given(NODES, MEMBERS, HEIGHTS)
 def test_subtrees_start_with_the_children(i: int, members: set[int], h: int) -> None:
-    recipients = in_clusters(i, members, h)
+    recipients = in_subcubes(i, members, h)
 
     assert [group[0] for group in subtrees(i, recipients, h)] == children(i, members, h)
 
 
 @given(NODES, MEMBERS, HEIGHTS)
 def test_subtrees_do_not_depend_on_the_order_of_the_recipients(i: int, members: set[int], h: int) -> None:
-    recipients = sorted(in_clusters(i, members, h))
+    recipients = sorted(in_subcubes(i, members, h))
 
     assert subtrees(i, recipients, h) == subtrees(i, recipients[::-1], h)
 
@@ -111,7 +111,7 @@ def test_passing_subtrees_on_gives_the_spanning_tree(source: int, members: set[i
         node, recipients, h = waiting.pop(0)
         for child, *rest in subtrees(node, recipients, h):
             edges.append((node, child))
-            waiting.append((child, rest, cluster(node, child) - 1))
+            waiting.append((child, rest, subcube(node, child) - 1))
 
     assert edges == spanning_tree(source, members, DIMENSION)
 
@@ -121,8 +121,8 @@ def test_passing_subtrees_on_gives_the_spanning_tree(source: int, members: set[i
     [[2], [2, 3], [6], [3, 6], [-1], [-1, 3]],
     ids=["itself", "itself and another", "beyond h", "one beyond h", "negative", "one negative"],
 )
-def test_subtrees_refuse_a_recipient_outside_the_clusters_served(recipients: list[int]) -> None:
-    with pytest.raises(ValueError, match="is not in clusters 1 to 2 of node 2"):
+def test_subtrees_refuse_a_recipient_outside_the_subcubes_served(recipients: list[int]) -> None:
+    with pytest.raises(ValueError, match="is not in subcubes 1 to 2 of node 2"):
         subtrees(2, recipients, 2)
 
 
@@ -216,7 +216,7 @@ def test_discarding_a_node_outside_the_cube_changes_nothing() -> None:
     assert list(members) == list(range(8))
 
 
-def test_a_member_set_of_the_largest_cube_finds_the_only_member_of_its_largest_cluster() -> None:
+def test_a_member_set_of_the_largest_cube_finds_the_only_member_of_its_largest_subcube() -> None:
     last = (1 << MAX_DIMENSION) - 1
 
     members = MemberSet(MAX_DIMENSION, [last])
@@ -243,8 +243,8 @@ def test_a_member_set_refuses_a_dimension_no_cube_has(size: int) -> None:
 
 
 @pytest.mark.parametrize("s", [0, 4])
-def test_a_cluster_outside_the_cube_is_refused(s: int) -> None:
-    with pytest.raises(ValueError, match=f"cluster {s} is outside 1 to 3"):
+def test_a_subcube_outside_the_cube_is_refused(s: int) -> None:
+    with pytest.raises(ValueError, match=f"subcube {s} is outside 1 to 3"):
         MemberSet(3).first(0, s)
 
 
@@ -253,11 +253,11 @@ def test_a_node_outside_the_largest_cube_is_refused_everywhere(node: int) -> Non
     refusal = f"node {node} is outside 0 to 1048575"
 
     with pytest.raises(ValueError, match=refusal):
-        cluster(node, 0)
+        subcube(node, 0)
     with pytest.raises(ValueError, match=refusal):
-        cluster(0, node)
+        subcube(0, node)
     with pytest.raises(ValueError, match=refusal):
-        cluster_members(node, 1)
+        subcube_members(node, 1)
     with pytest.raises(ValueError, match=refusal):
         first_member(node, 1, {0})
     with pytest.raises(ValueError, match=refusal):
@@ -267,6 +267,6 @@ def test_a_node_outside_the_largest_cube_is_refused_everywhere(node: int) -> Non
 
 
 @pytest.mark.parametrize("h", [-1, 4])
-def test_children_beyond_the_clusters_of_the_cube_are_refused(h: int) -> None:
+def test_children_beyond_the_subcubes_of_the_cube_are_refused(h: int) -> None:
     with pytest.raises(ValueError, match=f"height {h} is outside 0 to 3"):
         children(0, MemberSet(3, range(8)), h)

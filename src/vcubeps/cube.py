@@ -1,12 +1,12 @@
 """The virtual hypercube: who is whose neighbour, and which tree a message follows (paper, section 2).
 
-Node i sorts all other nodes into clusters. Cluster s holds the 2^(s-1) nodes whose highest bit that
-differs from i is bit s-1, and the paper's recursive order of a cluster,
+Node i sorts all other nodes into subcubes, which the paper calls clusters. Subcube s holds the 2^(s-1) nodes
+whose highest bit that differs from i is bit s-1, and the paper's recursive order of a subcube,
 
     c(i, s) = i ^ 2^(s-1)  followed by  c(i ^ 2^(s-1), k)  for k = 1 … s-1,
 
 is the order of increasing x ^ i: its k-th node is i ^ 2^(s-1) ^ k. Everything here rests on that one
-fact, so nothing builds the recursive lists. Clusters are positions, present or not; which nodes are
+fact, so nothing builds the recursive lists. Subcubes are positions, present or not; which nodes are
 present is always an argument, and any subset of the positions will do.
 
 Pure functions of integers. This module knows no message, no topic and no failure, and imports
@@ -37,10 +37,10 @@ def dimension(nodes: int) -> int:
     return (nodes - 1).bit_length()
 
 
-def cluster(i: int, j: int) -> int:
-    """Index of the cluster of i that holds j; 0 if j is i, which is in no cluster of its own.
+def subcube(i: int, j: int) -> int:
+    """Index of the subcube of i that holds j; 0 if j is i, which is in no subcube of its own.
 
-    >>> [cluster(0, j) for j in range(8)]
+    >>> [subcube(0, j) for j in range(8)]
     [0, 1, 2, 2, 3, 3, 3, 3]
     """
     # A negative number stays negative when shifted, so one test covers both ends of the range.
@@ -50,19 +50,19 @@ def cluster(i: int, j: int) -> int:
     return (i ^ j).bit_length()
 
 
-def cluster_members(i: int, s: int) -> Iterator[int]:
-    """The positions of cluster s of node i, in the cluster's order, one at a time.
+def subcube_members(i: int, s: int) -> Iterator[int]:
+    """The positions of subcube s of node i, in the subcube's order, one at a time.
 
-    >>> list(cluster_members(2, 3))
+    >>> list(subcube_members(2, 3))
     [6, 7, 4, 5]
     """
     _check_node(i, MAX_DIMENSION)
-    _check_cluster(s, MAX_DIMENSION)
+    _check_subcube(s, MAX_DIMENSION)
     return map((i ^ 1 << s - 1).__xor__, range(1 << s - 1))
 
 
 def first_member(i: int, s: int, members: MemberSet | AbstractSet[int]) -> int | None:
-    """The first node of cluster s of i that is in `members`, or None.
+    """The first node of subcube s of i that is in `members`, or None.
 
     O(s) on a MemberSet, O(size) on any other set.
 
@@ -72,12 +72,12 @@ def first_member(i: int, s: int, members: MemberSet | AbstractSet[int]) -> int |
     if isinstance(members, MemberSet):
         return members.first(i, s)
     _check_node(i, MAX_DIMENSION)
-    _check_cluster(s, MAX_DIMENSION)
+    _check_subcube(s, MAX_DIMENSION)
     return min((x for x in members if (x ^ i).bit_length() == s), key=i.__xor__, default=None)
 
 
 def children(i: int, members: MemberSet | AbstractSet[int], h: int) -> list[int]:
-    """The children of i in a tree over `members`: the first member of each cluster 1 … h that has one.
+    """The children of i in a tree over `members`: the first member of each subcube 1 … h that has one.
 
     O(h²) on a MemberSet, O(size · log size) on any other set.
 
@@ -97,9 +97,9 @@ def children(i: int, members: MemberSet | AbstractSet[int], h: int) -> list[int]
 def subtrees(i: int, recipients: Collection[int], h: int) -> list[list[int]]:
     """What each child of i has to serve so that all of `recipients` are reached.
 
-    One list per cluster that has a recipient, by increasing cluster, each in the cluster's order:
-    element 0 is the child, the rest is the work it passes on with h = cluster - 1. The recipients
-    are distinct and all lie in clusters 1 … h of i; one that does not is an error, because
+    One list per subcube that has a recipient, by increasing subcube, each in the subcube's order:
+    element 0 is the child, the rest is the work it passes on with h = subcube - 1. The recipients
+    are distinct and all lie in subcubes 1 … h of i; one that does not is an error, because
     dropping it here would lose a message.
 
     >>> subtrees(2, {0, 3, 5, 7}, 3)
@@ -134,7 +134,7 @@ def spanning_tree(source: int, members: Iterable[int], dimension: int) -> list[t
     """Edges (parent, child) of the tree from `source` to all other `members`.
 
     In the order in which copies are queued if all nodes work in step: breadth first, and each
-    node's copies by increasing cluster. The source need not be a member.
+    node's copies by increasing subcube. The source need not be a member.
 
     >>> spanning_tree(2, {0, 2, 3, 5, 7}, 3)
     [(2, 3), (2, 0), (2, 7), (7, 5)]
@@ -166,11 +166,11 @@ def tree_depth(edges: Iterable[tuple[int, int]]) -> int:
 
 
 class MemberSet:
-    """A set of nodes of one cube that finds the first member of a cluster in O(log N).
+    """A set of nodes of one cube that finds the first member of a subcube in O(log N).
 
     A complete binary tree over all positions, in one flat array: entry 1 is the root, entry n has
     children 2n and 2n + 1, the leaf of node x is entry 2^dimension + x, and an entry is 1 if a
-    member lies below it. A cluster is a subtree of it, and the cluster's order prefers, at every
+    member lies below it. A subcube is a subtree of it, and the subcube's order prefers, at every
     level, the side that agrees with i. It takes 2^(dimension + 1) bytes however few the members.
 
     >>> members = MemberSet(3, [7, 0, 5, 3, 2])
@@ -217,9 +217,9 @@ class MemberSet:
             occupied[entry] = 0
 
     def first(self, i: int, s: int) -> int | None:
-        """The first member of cluster s of node i, or None."""
+        """The first member of subcube s of node i, or None."""
         _check_node(i, self.dimension)
-        _check_cluster(s, self.dimension)
+        _check_subcube(s, self.dimension)
         occupied = self._occupied
         nearest = self._leaves + (i ^ 1 << s - 1)
         entry = nearest >> s - 1
@@ -256,20 +256,20 @@ def _check_node(x: int, dimension: int) -> None:
         )
 
 
-def _check_cluster(s: int, dimension: int) -> None:
+def _check_subcube(s: int, dimension: int) -> None:
     if not 1 <= s <= dimension:
-        raise ValueError(f"cluster {s} is outside 1 to {dimension}: use one of the cube's clusters")
+        raise ValueError(f"subcube {s} is outside 1 to {dimension}: use one of the cube's subcubes")
 
 
 def _check_height(h: int, dimension: int) -> None:
     if not 0 <= h <= dimension:
         raise ValueError(
-            f"height {h} is outside 0 to {dimension}: use the index of the last cluster to serve"
+            f"height {h} is outside 0 to {dimension}: use the index of the last subcube to serve"
         )
 
 
 def _misplaced(i: int, recipients: Iterable[int], h: int) -> ValueError:
     stray = next(x for x in recipients if not 0 < x ^ i < 1 << h)
     return ValueError(
-        f"recipient {stray} is not in clusters 1 to {h} of node {i}: pass only nodes this subtree serves"
+        f"recipient {stray} is not in subcubes 1 to {h} of node {i}: pass only nodes this subtree serves"
     )

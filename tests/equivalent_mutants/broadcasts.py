@@ -21,7 +21,7 @@ EQUIVALENT = {
     ("Broadcasts.on_ack", "if task is not None and not task.waiting:", "operand:2→True"): _SHORTCUT,
     (
         "Broadcasts._forward",
-        "self._tree.fan_out(task, rest, cluster(me, task.parent) - 1, shares, digest)",
+        "self._tree.fan_out(task, rest, subcube(me, task.parent) - 1, shares, digest)",
         "constant:1→0",
-    ): "the recipients lie in fewer clusters (validation); one more only files their shares under another key",
+    ): "the recipients lie in fewer subcubes (validation); one more only files their shares under another key",
 }

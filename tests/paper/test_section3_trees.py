@@ -1,10 +1,10 @@
-"""Section 3.3: CLUSTER, CHILDREN and the broadcast trees of figure 3."""
+"""Section 3.3: SUBCUBE, CHILDREN and the broadcast trees of figure 3."""
 
 from __future__ import annotations
 
 import pytest
 
-from vcubeps.cube import MemberSet, children, cluster, spanning_tree, tree_depth
+from vcubeps.cube import MemberSet, children, spanning_tree, subcube, tree_depth
 
 ALL = frozenset(range(8))
 T1 = frozenset({0, 3, 4})
@@ -12,8 +12,8 @@ FIGURE_3_RIGHT = frozenset({0, 2, 3, 5, 7})
 
 
 @pytest.mark.parametrize(("j", "s"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 3), (7, 3)])
-def test_section_3_3_cluster_of_node_0(j: int, s: int) -> None:
-    assert cluster(0, j) == s
+def test_section_3_3_subcube_of_node_0(j: int, s: int) -> None:
+    assert subcube(0, j) == s
 
 
 @pytest.mark.parametrize(

@@ -990,7 +990,7 @@ SPARSE = [1, 6, 11, 12, 21]
 
 
 def test_crash_among_absent_identifiers_is_repaired() -> None:
-    """12 is the first of 1's cluster 4 and serves 11; cluster 5 is 21 alone."""
+    """12 is the first of 1's subcube 4 and serves 11; subcube 5 is 21 alone."""
     wire = members_of(SPARSE)
     wire.publish(1, T, b"m")
     wire.crash(11)

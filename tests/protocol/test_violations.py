@@ -58,7 +58,7 @@ from wire import Wire
 
 T = "t"
 ME = 4
-"""The receiver. Seen from it, node 0 is in cluster 3, so a copy from 0 may serve 4, 5, 6 and 7."""
+"""The receiver. Seen from it, node 0 is in subcube 3, so a copy from 0 may serve 4, 5, 6 and 7."""
 SENDER = 0
 STRANGER = 1 << 20
 """The smallest number that is no id."""
@@ -244,7 +244,7 @@ def test_recipients_must_lie_in_the_subtree_of_the_receiver(
 
 
 def test_subtree_of_a_receiver_depends_on_who_sends(peer: Peer) -> None:
-    """From 6, in cluster 2, the subtree of 4 is 4 and 5 only."""
+    """From 6, in subcube 2, the subtree of 4 is 4 and 5 only."""
     text = violation(peer, COPY, sender=6)
 
     assert "a copy for node 6" in text

@@ -14,8 +14,8 @@ from vcubeps.cube import MAX_DIMENSION, dimension, spanning_tree, tree_depth
 DESCRIPTION = """\
 Draw the tree along which a publication travels from its source to the subscribers.
 
-The source sends one copy to the first subscriber of each of its clusters; each
-receiver passes the message on inside the cluster it was reached in. No node
+The source sends one copy to the first subscriber of each of its subcubes; each
+receiver passes the message on inside the subcube it was reached in. No node
 needs to know the tree: it follows from the identifiers."""
 
 EXAMPLE = """\

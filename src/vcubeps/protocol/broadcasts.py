@@ -7,7 +7,7 @@ meanwhile waits and then leaves as one batch.
 
 from __future__ import annotations
 
-from vcubeps.cube import MAX_DIMENSION, cluster
+from vcubeps.cube import MAX_DIMENSION, subcube
 from vcubeps.protocol.dissemination import ROOT, Dissemination, Shares, Task
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.left_topics import LeftTopics
@@ -306,7 +306,7 @@ class Broadcasts:
             if topic is None or topic.view.digest != publication.digest:
                 local.send(sender, Ask(local.incarnation, copy.origin, copy.hop))
                 return
-            recipients = topic.subtree(cluster(local.me, sender) - 1)
+            recipients = topic.subtree(subcube(local.me, sender) - 1)
         if publication.stamp > local.clock:
             local.clock = publication.stamp
         if len(recipients) == 1:
@@ -368,7 +368,7 @@ class Broadcasts:
         rest = recipients.copy()
         del rest[me]
         shares = topic.shares if topic is not None else Shares()
-        self._tree.fan_out(task, rest, cluster(me, task.parent) - 1, shares, digest)
+        self._tree.fan_out(task, rest, subcube(me, task.parent) - 1, shares, digest)
 
     def on_ack(self, sender: int, ack: Ack) -> None:
         task = self._tree.acknowledged(sender, ack)

@@ -79,7 +79,7 @@ class Shares:
 
     def __init__(self) -> None:
         self.last: dict[int, Share] = {}
-        """By the clusters 1…k in which the recipients lay."""
+        """By the subcubes 1…k in which the recipients lay."""
         self.asking: dict[int, int] = {}
         """Child → digest of a view that it had to ask about."""
 
@@ -122,22 +122,22 @@ class Dissemination:
         self,
         task: Task,
         recipients: Recipients,
-        clusters: int,
+        subcubes: int,
         shares: Shares,
         digest: int | None = None,
     ) -> None:
-        """Send a copy to the first living recipient of each of this node's clusters 1…`clusters`.
+        """Send a copy to the first living recipient of each of this node's subcubes 1…`subcubes`.
 
-        `digest`, of a publication only: the recipients are all members in these clusters by the view that has it.
+        `digest`, of a publication only: the recipients are all members in these subcubes by the view that has it.
         """
         local, broadcast = self._local, task.broadcast
-        share = shares.last.get(clusters)
+        share = shares.last.get(subcubes)
         if (
             share is None
             or share.changes != local.changes
             or (share.recipients is not recipients and share.recipients != recipients)
         ):
-            share = shares.last[clusters] = self._share_out(broadcast, recipients, clusters)
+            share = shares.last[subcubes] = self._share_out(broadcast, recipients, subcubes)
         for subtree in share.children:
             self._issue(
                 task,
@@ -148,15 +148,15 @@ class Dissemination:
                 or shares.asking.get(next(iter(subtree))) == digest,
             )
 
-    def _share_out(self, broadcast: Broadcast, recipients: Recipients, clusters: int) -> Share:
+    def _share_out(self, broadcast: Broadcast, recipients: Recipients, subcubes: int) -> Share:
         local = self._local
         living = _living(local, broadcast, recipients)
-        groups = reversed(subtrees(local.me, living, clusters))
+        groups = reversed(subtrees(local.me, living, subcubes))
         children = [{member: living[member] for member in group} for group in groups]
         return Share(recipients, local.changes, living is recipients, children)
 
     def _issue(self, task: Task, recipients: Recipients, is_listed: bool = True) -> None:
-        """Send a copy that serves `recipients`, which are in the order of their cluster, to the first."""
+        """Send a copy that serves `recipients`, which are in the order of their subcube, to the first."""
         local = self._local
         child, mark = next(iter(recipients.items()))
         local.hops = hop = local.hops + 1

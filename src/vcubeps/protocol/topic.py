@@ -73,7 +73,7 @@ class Topic:
         """While joining: publications whose source counted this subscription among the recipients."""
         self.shares = Shares()
         self._subtrees: dict[int, tuple[Recipients, Recipients]] = {}
-        """Clusters 1…k → this subscription and the members in them, and the addressees that they were taken from."""
+        """Subcubes 1…k → this subscription and the members in them, and the addressees that they were taken from."""
 
     # -- membership ---------------------------------------------------------------------------
 
@@ -142,14 +142,14 @@ class Topic:
             for node, incarnation in over.items()
         )
 
-    def subtree(self, clusters: int) -> Recipients:
-        """This subscription and all members in this node's clusters 1…`clusters`, as the recipients of a copy."""
+    def subtree(self, subcubes: int) -> Recipients:
+        """This subscription and all members in this node's subcubes 1…`subcubes`, as the recipients of a copy."""
         addressees = self.view.addressees()
-        last = self._subtrees.get(clusters)
+        last = self._subtrees.get(subcubes)
         if last is None or last[1] is not addressees:
             me = self.local.me
-            inside = {node: mark for node, mark in addressees.items() if not (node ^ me) >> clusters}
-            last = self._subtrees[clusters] = {me: self.counter, **inside}, addressees
+            inside = {node: mark for node, mark in addressees.items() if not (node ^ me) >> subcubes}
+            last = self._subtrees[subcubes] = {me: self.counter, **inside}, addressees
         return last[0]
 
     # -- reception ----------------------------------------------------------------------------

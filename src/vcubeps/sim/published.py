@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from vcubeps.cube import children, cluster, dimension
+from vcubeps.cube import children, dimension, subcube
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
 from vcubeps.protocol.limits import check_payload, check_topic
 from vcubeps.protocol.messages import Barrier
@@ -234,7 +234,7 @@ class PublishedPeer:
 
     def _pass_on(self, sender: int, m: Broadcast) -> None:
         """Lines 40–53."""
-        chd = self._children(m, cluster(self.node, sender) - 1)  # lines 41–44
+        chd = self._children(m, subcube(self.node, sender) - 1)  # lines 41–44
         if not chd:  # lines 45–49: a leaf
             self._send_ack(sender, Ack(m.topic, m.source, m.counter))
             return

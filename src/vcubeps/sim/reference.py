@@ -44,7 +44,7 @@ Identifier = tuple[int, int]
 
 
 def _smallest_subtree_first(outputs: list[Output]) -> Iterator[Output]:
-    """The outputs with the copies of each broadcast in the paper's order, by increasing cluster (line 27)."""
+    """The outputs with the copies of each broadcast in the paper's order, by increasing subcube (line 27)."""
     for _, together in groupby(outputs, _broadcast_of):
         run = list(together)
         yield from reversed(run) if _broadcast_of(run[0]) is not None else run

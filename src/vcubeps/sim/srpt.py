@@ -41,7 +41,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from vcubeps.cube import cluster
+from vcubeps.cube import subcube
 from vcubeps.sim import trace
 from vcubeps.sim.measurements import Measurements, histogram
 from vcubeps.sim.network import Delays, Transmitters
@@ -268,8 +268,8 @@ class SrptReference:
         elif message.kind == "SUB" and node == message.source:
             self._take_effect(message)
         is_root = node == sender
-        clusters = (self._in_tree - 1).bit_length() if is_root else cluster(node, sender) - 1
-        children = _children(node, clusters, message.blocks)
+        subcubes = (self._in_tree - 1).bit_length() if is_root else subcube(node, sender) - 1
+        children = _children(node, subcubes, message.blocks)
         for child in children:
             self._send(node, child, message)
         subscribers = self._subscribers(node, message)
@@ -373,15 +373,15 @@ class SrptReference:
         waiting = [(int(self._workload.roots[topic]), self._workload.dimension)]
         forwarders = 0
         while waiting:
-            node, clusters = waiting.pop()
+            node, subcubes = waiting.pop()
             forwarders += not members[node]
-            waiting += [(c, cluster(c, node) - 1) for c in _children(node, clusters, blocks)]
+            waiting += [(c, subcube(c, node) - 1) for c in _children(node, subcubes, blocks)]
         return forwarders
 
 
-def _children(node: int, clusters: int, blocks: _Blocks) -> list[int]:
-    """First nodes of those clusters 1…`clusters` of `node` in which there is somebody to reach."""
-    neighbours = ((s, node ^ 1 << s - 1) for s in range(1, clusters + 1))
+def _children(node: int, subcubes: int, blocks: _Blocks) -> list[int]:
+    """First nodes of those subcubes 1…`subcubes` of `node` in which there is somebody to reach."""
+    neighbours = ((s, node ^ 1 << s - 1) for s in range(1, subcubes + 1))
     return [neighbour for s, neighbour in neighbours if blocks[s - 1][neighbour >> s - 1]]
 
 

@@ -71,7 +71,7 @@ from vcubeps.sim.kernel.churn import (
     write_row,
 )
 from vcubeps.sim.kernel.copies import luck_of_broadcast
-from vcubeps.sim.kernel.member_bits import children_among, children_among_all, cluster_of
+from vcubeps.sim.kernel.member_bits import children_among, children_among_all, subcube_of
 from vcubeps.sim.kernel.options import EVENT_LOOP
 from vcubeps.sim.kernel.ordered_maps import (
     clear,
@@ -154,7 +154,7 @@ def _run(world):  # type: ignore[no-untyped-def]
                 place = next_place(wheel.position, wheel.link, bucket, place)
                 continue
 
-            clusters = cluster_of(me, sender) - 1
+            subcubes = subcube_of(me, sender) - 1
             phase = nodes[me].phase
             flag = np.int64(0)
             if kind == SUB:
@@ -162,9 +162,9 @@ def _run(world):  # type: ignore[no-untyped-def]
                     flag = report(world, me, slot)
                     if phase == MEMBER and nodes[me].held_count:
                         deliver_all(world, now, me)
-                found = children_among_all(me, clusters, children)
+                found = children_among_all(me, subcubes, children)
             else:
-                found = children_among(recipients, slot, me, clusters, children)
+                found = children_among(recipients, slot, me, subcubes, children)
             if found:
                 awaited[slot, me] = sender | found << MISSING_AT | flag * HAS_REPORTS
                 for k in range(found):

@@ -5,7 +5,7 @@ What makes it fast:
 - A view is a row of codes, one per node, that grow with the counter of the operation they stand for, so
   UPDATE (lines 75–82) is a maximum; next to it a row of bits has the members, for CHILDREN.
 - The set that an acknowledgement carries (lines 95–98) is not carried. The subtree of a child reached
-  through cluster s lies in an aligned block of 2^(s−1) nodes, and all of it has answered when the child
+  through subcube s lies in an aligned block of 2^(s−1) nodes, and all of it has answered when the child
   does; so what the set holds is what the nodes of that block have put into `reported`, a row per
   broadcast, since.
 - A barrier is a set of publications, and a node's own is a row of bits.
@@ -46,7 +46,7 @@ from vcubeps.sim.kernel.copies import luck_of_broadcast
 from vcubeps.sim.kernel.member_bits import (
     children_among,
     children_among_all,
-    cluster_of,
+    subcube_of,
 )
 from vcubeps.sim.kernel.options import EVENT_LOOP
 from vcubeps.sim.kernel.prefetching import prefetch
@@ -85,12 +85,12 @@ def run(
 
 
 @njit(**CALLED)
-def _clusters_of(node, children, found):  # type: ignore[no-untyped-def]
-    """The clusters of the children, as bits."""
-    clusters = np.int64(0)
+def _subcubes_of(node, children, found):  # type: ignore[no-untyped-def]
+    """The subcubes of the children, as bits."""
+    subcubes = np.int64(0)
     for k in range(found):
-        clusters |= np.int64(1) << (cluster_of(node, children[k]) - 1)
-    return clusters
+        subcubes |= np.int64(1) << (subcube_of(node, children[k]) - 1)
+    return subcubes
 
 
 @njit(**EVENT_LOOP)
@@ -136,10 +136,10 @@ def _run(world):  # type: ignore[no-untyped-def]
             kind, luck = np.int64(slots[slot].kind), slots[slot].luck
             source, publisher = np.int64(slots[slot].source), np.int64(slots[slot].publisher)
             own = nodes[me].own
-            cluster = cluster_of(me, sender)
+            subcube = subcube_of(me, sender)
             if acknowledges:
                 # Lines 54–61, and 69–70 at a subscriber.
-                state = np.int64(awaited[slot, me]) & ~(np.int64(1) << (cluster + 15))
+                state = np.int64(awaited[slot, me]) & ~(np.int64(1) << (subcube + 15))
                 awaited[slot, me] = state
                 is_last = state < 1 << 16
                 if is_last and me != source:
@@ -148,21 +148,21 @@ def _run(world):  # type: ignore[no-untyped-def]
                 if own:
                     if nodes[me].viewed_since < slots[slot].sequence:
                         # It has taken in the earlier answers already.
-                        size = np.int64(1) << (cluster - 1)
+                        size = np.int64(1) << (subcube - 1)
                         learn_block(views, members, reported, me, slot, sender & ~(size - 1), size)
                     else:
-                        clusters = world.dimension if me == source else cluster_of(me, state & 0xFFFF) - 1
-                        learn_answers(views, members, reported, me, slot, clusters, state >> 16)
+                        subcubes = world.dimension if me == source else subcube_of(me, state & 0xFFFF) - 1
+                        learn_answers(views, members, reported, me, slot, subcubes, state >> 16)
                 if is_last and me == source:
                     _acknowledged(world, now, slot)
             else:
                 # Lines 40–53.
                 if kind == SUB:
-                    found = children_among_all(me, cluster - 1, children)
+                    found = children_among_all(me, subcube - 1, children)
                 else:
-                    found = children_among(members, me, me, cluster - 1, children)
+                    found = children_among(members, me, me, subcube - 1, children)
                 if found:
-                    awaited[slot, me] = sender | _clusters_of(me, children, found) << 16
+                    awaited[slot, me] = sender | _subcubes_of(me, children, found) << 16
                     for k in range(found):
                         send_copy(
                             network, nodes, counts, wheel, now, me, children[k], hops + 1, kind, slot, luck
@@ -282,7 +282,7 @@ def _start(world, now, me, task):  # type: ignore[no-untyped-def]
         found = children_among_all(me, world.dimension, world.children)
     else:
         found = children_among(world.members, me, me, world.dimension, world.children)
-    world.awaited[slot, me] = _clusters_of(me, world.children, found) << 16
+    world.awaited[slot, me] = _subcubes_of(me, world.children, found) << 16
     for k in range(found):
         send_copy(
             world.network,

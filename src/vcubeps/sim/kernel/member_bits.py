@@ -1,7 +1,7 @@
 """Sets of nodes as rows of bits, compiled, and the children of a node in a tree over such a set.
 
 Bit x & 63 of word x >> 6 stands for node x. Seen from node i, a word whose bits are put in the order of
-p = x ⊕ i has cluster s in its bits 2^(s−1) … 2^s − 1, so the first member of a cluster is its lowest bit.
+p = x ⊕ i has subcube s in its bits 2^(s−1) … 2^s − 1, so the first member of a subcube is its lowest bit.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _SWAPS = tuple(
 
 
 @njit(**CALLED)
-def cluster_of(i, j):  # type: ignore[no-untyped-def]
-    """`cube.cluster`."""
+def subcube_of(i, j):  # type: ignore[no-untyped-def]
+    """`cube.subcube`."""
     return np.int64(64) - np.int64(leading_zeros(np.uint64(i ^ j)))
 
 
@@ -67,9 +67,9 @@ def _as_seen_from(word, low):  # type: ignore[no-untyped-def]
 
 
 @njit(**CALLED)
-def children_among(bits, row, node, clusters, children):  # type: ignore[no-untyped-def]
-    """`cube.children`: puts the first member of each of the first `clusters` into `children`; how many."""
-    if clusters == 0:
+def children_among(bits, row, node, subcubes, children):  # type: ignore[no-untyped-def]
+    """`cube.children`: puts the first member of each of the first `subcubes` into `children`; how many."""
+    if subcubes == 0:
         return 0
     found = 0
     low = node & 63
@@ -77,17 +77,17 @@ def children_among(bits, row, node, clusters, children):  # type: ignore[no-unty
     near = bits[row, middle] & ~(_ONE << np.uint64(low))
     if near:
         near = _as_seen_from(near, low)
-        if clusters < 6:
-            near &= (_ONE << (_ONE << np.uint64(clusters))) - _ONE
+        if subcubes < 6:
+            near &= (_ONE << (_ONE << np.uint64(subcubes))) - _ONE
         while near:
             p = np.int64(trailing_zeros(near))
             children[found] = node ^ p
             found += 1
             if p >= 32:
                 break
-            below = _ONE << np.uint64(cluster_of(p, 0))  # first bit of the next cluster
+            below = _ONE << np.uint64(subcube_of(p, 0))  # first bit of the next subcube
             near &= ~((_ONE << below) - _ONE)
-    for s in range(7, clusters + 1):
+    for s in range(7, subcubes + 1):
         first = 1 << (s - 7)
         for q in range(first, 2 * first):
             word = bits[row, middle ^ q]
@@ -99,8 +99,8 @@ def children_among(bits, row, node, clusters, children):  # type: ignore[no-unty
 
 
 @njit(**CALLED)
-def children_among_all(node, clusters, children):  # type: ignore[no-untyped-def]
+def children_among_all(node, subcubes, children):  # type: ignore[no-untyped-def]
     """The same where every node is a member."""
-    for s in range(clusters):
+    for s in range(subcubes):
         children[s] = node ^ (np.int64(1) << s)
-    return clusters
+    return subcubes

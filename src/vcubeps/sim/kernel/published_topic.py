@@ -61,9 +61,9 @@ def learn_block(views, members, reported, node, slot, first, size):  # type: ign
 
 
 @njit(**CALLED)
-def learn_answers(views, members, reported, node, slot, clusters, missing):  # type: ignore[no-untyped-def]
-    """UPDATE with what all clusters but the missing ones reported; nothing, where nobody was asked."""
-    for s in range(clusters):
+def learn_answers(views, members, reported, node, slot, subcubes, missing):  # type: ignore[no-untyped-def]
+    """UPDATE with what all subcubes but the missing ones reported; nothing, where nobody was asked."""
+    for s in range(subcubes):
         if not missing >> s & 1:
             size = 1 << s
             learn_block(views, members, reported, node, slot, (node ^ size) & ~(size - 1), size)

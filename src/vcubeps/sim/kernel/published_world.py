@@ -62,7 +62,7 @@ class World(NamedTuple):
     slots: Records
     free: NDArray[np.int32]
     awaited: NDArray[np.uint32]
-    """(slot, node) → `acks`: the parent, and from bit 16 on the clusters that have not answered."""
+    """(slot, node) → `acks`: the parent, and from bit 16 on the subcubes that have not answered."""
     reported: Codes
     """(slot, node) → code of the entry that the node put into its acknowledgement, 0 if none."""
     addressed: NDArray[np.int32]

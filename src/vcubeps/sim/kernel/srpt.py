@@ -50,8 +50,8 @@ class _Plan:
         self.counter = load.members.sum(axis=0)[self.source] + _nth_of_its_value(self.source)
         self.in_tree = load.brokers or load.nodes
         self.per_topic = np.bincount(self.topic, minlength=load.topics)
-        self.clusters, self.reached = _trees(load)
-        self.children = np.bitwise_count(self.clusters).astype(np.int64)
+        self.subcubes, self.reached = _trees(load)
+        self.children = np.bitwise_count(self.subcubes).astype(np.int64)
         self.queue_copies = np.zeros(load.nodes, np.int64)
         self.queue_copies[: self.in_tree] = self.per_topic @ self.children
         self.tree_copies = int(self.queue_copies.sum())
@@ -69,11 +69,11 @@ class _Plan:
         load = self.load
         words = load.members.astype(np.int64) << MEMBER_AT
         of_tree = words[:, : self.in_tree]
-        of_tree |= self.clusters | self.children << CHILDREN_AT
+        of_tree |= self.subcubes | self.children << CHILDREN_AT
         if not load.brokers:
-            is_leaf = self.clusters == 0
+            is_leaf = self.subcubes == 0
             for s in range(load.dimension):
-                of_tree |= (self.clusters & 1 << s) * _across(is_leaf, 1 << s) << LEAVES_AT
+                of_tree |= (self.subcubes & 1 << s) * _across(is_leaf, 1 << s) << LEAVES_AT
         return words.ravel()
 
     def path_hops(self) -> Histogram:
@@ -201,27 +201,27 @@ def _nth_of_its_value(values: Ints) -> Ints:
 
 
 def _trees(load: Workload) -> tuple[Ints, NDArray[np.bool_]]:
-    """(topic, node) → clusters that the node forwards to, as bits; and whether it is in the tree.
+    """(topic, node) → subcubes that the node forwards to, as bits; and whether it is in the tree.
 
-    With x = node ⊕ root, a node has its copies through the cluster of x's lowest bit, so it stands for
-    the aligned block of that many nodes and forwards to the clusters within it that have a member.
+    With x = node ⊕ root, a node has its copies through the subcube of x's lowest bit, so it stands for
+    the aligned block of that many nodes and forwards to the subcubes within it that have a member.
     """
     nodes = load.brokers or load.nodes
     members = np.ones((load.topics, nodes), np.bool_) if load.brokers else load.members
     distance = np.arange(nodes) ^ load.roots[:, None]
     stands_for = np.where(distance == 0, nodes, distance & -distance)
-    clusters = np.zeros((load.topics, nodes), np.int64)
+    subcubes = np.zeros((load.topics, nodes), np.int64)
     in_tree = distance == 0
     has_member = members
     bit = 1
     while bit < nodes:
         in_tree |= (stands_for == bit) & has_member
         across = _across(has_member, bit)
-        clusters |= ((stands_for > bit) & across) * np.int64(bit)
+        subcubes |= ((stands_for > bit) & across) * np.int64(bit)
         has_member = has_member | across
         bit *= 2
-    clusters[~in_tree] = 0
-    return clusters, in_tree
+    subcubes[~in_tree] = 0
+    return subcubes, in_tree
 
 
 def _across(values: NDArray[np.bool_], bit: int) -> NDArray[np.bool_]:

@@ -1,7 +1,7 @@
 """The event loop of SRPT-S and SRPT-B without changes of membership; `srpt` prepares its arrays.
 
 A *slot* is a (topic, node), topic · nodes + node. `tree[slot]` describes what the node does in the
-topic's tree: the clusters it forwards to as bits, bit s−1 for cluster s, so that a child's slot is
+topic's tree: the subcubes it forwards to as bits, bit s−1 for subcube s, so that a child's slot is
 slot ⊕ bit; which of these children are leaves; how many children; whether it is a member.
 
 An event is one integer: publication, slot of the destination, and whether it is an acknowledgement.
@@ -20,7 +20,7 @@ from vcubeps.sim.kernel.options import EVENT_LOOP
 from vcubeps.sim.kernel.wheel import CHUNK_BITS, push, release
 
 LEAVES_AT, CHILDREN_AT, MEMBER_AT = 20, 40, 45
-_CLUSTERS = (1 << LEAVES_AT) - 1
+_SUBCUBES = (1 << LEAVES_AT) - 1
 _CHILDREN = (1 << MEMBER_AT - CHILDREN_AT) - 1
 
 TOO_SMALL = -1
@@ -50,7 +50,7 @@ def simulate(  # type: ignore[no-untyped-def]
     chunks = len(link) - 1
     slot_mask = (1 << slot_bits) - 1
     node_mask = (1 << dimension) - 1
-    leaves_mask = 0 if acks_queue else _CLUSTERS
+    leaves_mask = 0 if acks_queue else _SUBCUBES
     rows = 0
     last = now = publish_ut[0]
     published = 0
@@ -134,11 +134,11 @@ def simulate(  # type: ignore[no-untyped-def]
                             ahead = (ahead + transmission_ut - 1) // transmission_ut
                         queue_total[at_node] += children * ahead + (children * (children + 1) >> 1)
                         busy_until[at_node] = turn + children * transmission_ut
-                        clusters = word & _CLUSTERS
+                        subcubes = word & _SUBCUBES
                         leaves = word >> LEAVES_AT & leaves_mask
-                        while clusters:
-                            bit = clusters & -clusters
-                            clusters ^= bit
+                        while subcubes:
+                            bit = subcubes & -subcubes
+                            subcubes ^= bit
                             at = at_latest
                             if jitters:
                                 at -= early(luck[of_publication], node ^ bit, False)

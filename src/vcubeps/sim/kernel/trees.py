@@ -1,4 +1,4 @@
-"""Where a node sends a copy, compiled: the first member of a cluster, from a table per topic.
+"""Where a node sends a copy, compiled: the first member of a subcube, from a table per topic.
 
 `nearest[l][i]` is the member of the aligned block of 2^l nodes around i that comes first in the
 cube's order from i, −1 if there is none. The first member of c(i, s) is then nearest[s−1][i ⊕ 2^(s−1)].

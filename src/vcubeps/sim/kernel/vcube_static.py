@@ -1,6 +1,6 @@
 """The event loop of VCube-PS with a membership that does not change; `vcube` prepares its arrays.
 
-An event is one integer: publication, node, and for a copy the clusters that are left to serve and the hops so far.
+An event is one integer: publication, node, and for a copy the subcubes that are left to serve and the hops so far.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from vcubeps.sim.kernel.options import EVENT_LOOP
 from vcubeps.sim.kernel.wheel import first_place, next_place, push
 
 _PUB, _ACK, _ANSWER = 0, 1, 2
-_KIND_BITS, HOP_BITS, _CLUSTER_BITS, _NODE_BITS = 2, 5, 5, 21
+_KIND_BITS, HOP_BITS, _SUBCUBE_BITS, _NODE_BITS = 2, 5, 5, 21
 _HOP_AT = _KIND_BITS
-_CLUSTER_AT = _HOP_AT + HOP_BITS
-_NODE_AT = _CLUSTER_AT + _CLUSTER_BITS
+_SUBCUBE_AT = _HOP_AT + HOP_BITS
+_NODE_AT = _SUBCUBE_AT + _SUBCUBE_BITS
 _MESSAGE_AT = _NODE_AT + _NODE_BITS
-_HOP_MASK, _CLUSTER_MASK, _NODE_MASK = 31, 31, (1 << _NODE_BITS) - 1
+_HOP_MASK, _SUBCUBE_MASK, _NODE_MASK = 31, 31, (1 << _NODE_BITS) - 1
 
 _ALL_BUT_THE_SIGN = (1 << 63) - 1
 
@@ -129,7 +129,7 @@ def simulate(  # type: ignore[no-untyped-def]
                 kind = _PUB
                 node = source_of[message]
                 subject = topic_of[message]
-                clusters = np.int64(dimension)
+                subcubes = np.int64(dimension)
                 started[message] = now
                 at = placed[subject]
                 place_of[message] = at
@@ -182,9 +182,9 @@ def simulate(  # type: ignore[no-untyped-def]
                     deliveries += 1
             else:
                 subject = topic_of[np.uint64(message)]
-                clusters = np.int64(0)
+                subcubes = np.int64(0)
                 if kind == _PUB:
-                    clusters = (event >> _CLUSTER_AT) & _CLUSTER_MASK
+                    subcubes = (event >> _SUBCUBE_AT) & _SUBCUBE_MASK
                     hop = (event >> _HOP_AT) & _HOP_MASK
                     latency = now - published[np.uint64(message)]
                     if latency >= longest:
@@ -280,30 +280,30 @@ def simulate(  # type: ignore[no-untyped-def]
                                 blocked[2, entry] = blocked_free
                                 blocked_free = entry
                             entry = following
-            # 3. What it sends: a copy to the first member of each cluster, or else an acknowledgement to
+            # 3. What it sends: a copy to the first member of each subcube, or else an acknowledgement to
             # its parent; last, if it has heard enough, a note to itself that it will answer.
             turn = max(now, busy_until[np.uint64(node)])
             backlog = turn - now
             children = np.int64(0)
-            cluster = np.int64(0)
+            subcube = np.int64(0)
             is_ack = kind == _ACK
             while True:
                 if not is_ack:
                     # The next child, if there is one.
                     destination = np.int64(-1)
-                    while cluster < clusters and destination < 0:
-                        destination = node ^ (np.int64(1) << cluster)
+                    while subcube < subcubes and destination < 0:
+                        destination = node ^ (np.int64(1) << subcube)
                         if not everyone:
                             destination = np.int64(
-                                tables[np.uint64(subject), np.uint64(cluster), np.uint64(destination)]
+                                tables[np.uint64(subject), np.uint64(subcube), np.uint64(destination)]
                             )
-                        cluster += 1
+                        subcube += 1
                     if destination >= 0:
                         children += 1
                         event = (
                             (message << _MESSAGE_AT)
                             | (destination << _NODE_AT)
-                            | ((cluster - 1) << _CLUSTER_AT)
+                            | ((subcube - 1) << _SUBCUBE_AT)
                             | ((hop + 1) << _HOP_AT)
                         )
                     elif children == 0 and with_acks and hop:
@@ -318,7 +318,7 @@ def simulate(  # type: ignore[no-untyped-def]
                 if is_answer:
                     arrival = answer_ut
                     answer_ut = np.int64(-1)
-                    cluster = clusters
+                    subcube = subcubes
                 else:
                     if is_ack:
                         source = source_of[message]
