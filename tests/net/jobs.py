@@ -12,7 +12,7 @@ from pathlib import Path
 
 import vcubeps
 from net.live import Record
-from net.live_audit import Event
+from net.live_judge import Seen
 from vcubeps.net.events import Gap
 
 _PACE_S = 0.002
@@ -59,7 +59,7 @@ async def _read(subscription: vcubeps.Subscription) -> None:
 
 async def publish_on_topics(
     node: vcubeps.Node, directory: Path, topics: dict[str, tuple[int, ...]]
-) -> list[Event]:
+) -> list[Seen]:
     """Topic → its members, of which the first publishes until the file `stop` is there. Returns what the node did.
 
     With the file `ready-N` node N says that it is a member everywhere; `gap-N` says that it has had a gap.
@@ -88,8 +88,8 @@ async def publish_on_topics(
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    (directory / f"events-{node.id}").write_bytes(pickle.dumps(record.events))
-    return record.events
+    (directory / f"events-{node.id}").write_bytes(pickle.dumps(record.seen))
+    return record.seen
 
 
 async def _note_gaps(subscription: vcubeps.Subscription, file: Path) -> None:
@@ -104,7 +104,7 @@ async def raise_in(node: vcubeps.Node, which: int) -> int:
     return node.id
 
 
-async def ring(node: vcubeps.Node, rounds: int) -> tuple[list[Event], list[bytes]]:
+async def ring(node: vcubeps.Node, rounds: int) -> tuple[list[Seen], list[bytes]]:
     """Every node answers what the one before it published; returns what it did and what it got."""
     record = Record()
     record.follow(node)
@@ -123,7 +123,7 @@ async def ring(node: vcubeps.Node, rounds: int) -> tuple[list[Event], list[bytes
                 await room.publish(b"%d" % step)
         while len(room.members) == len(node.nodes) and any(node._shell.machine.peer.footprint().values()):
             await asyncio.sleep(_PACE_S)
-    return record.events, got
+    return record.seen, got
 
 
 async def unpicklable(node: vcubeps.Node) -> object:

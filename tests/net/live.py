@@ -9,18 +9,19 @@ import socket
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 import uvloop
 
 import vcubeps
-from net.live_audit import Acknowledged, Audit, Delivered, Ended, Event, Joined, Left, Started, Suspected
+from net.live_judge import CRASHED, Seen, violations
 from net.proxy import Proxies
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.message import Message
 from vcubeps.net.node import Node
 from vcubeps.net.opening import start_node
+from vcubeps.net.shell import now_s
 from vcubeps.net.subscription import Receipt, Subscription
 from vcubeps.node.settings import STAMP_BYTES, ClusterSettings, Detection, Limits, NodeSettings, Timing
 from vcubeps.protocol import outputs
@@ -100,7 +101,7 @@ class Record:
     """What the nodes did, in order, and what their applications gave and got."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.seen: list[Seen] = []
         self.deliveries: defaultdict[tuple[int, str], list[tuple[int, int, bytes]]] = defaultdict(list)
         """Node and topic → source, counter, payload, in order."""
         self.published: dict[tuple[str, int, int], bytes] = {}
@@ -109,69 +110,31 @@ class Record:
 
     def follow(self, node: Node) -> None:
         """From now on what `node` does is written down here."""
-        node._shell.tracer = node._shell.watch.tracer = _Follower(self, node)
+        node._shell.machine.observe(self._note)
 
-    def audit(self, living: int) -> None:
-        """Raises AssertionError with every violation of what is promised.
+    def _note(self, now_s: float, node: int, incarnation: int, what: object) -> None:
+        self.seen.append((now_s, node, incarnation, what))
+        if type(what) is outputs.Deliver:
+            self.deliveries[node, what.topic] += [
+                (what.source, counter, payload[STAMP_BYTES:]) for counter, payload in what.items
+            ]
 
-        After the first `living` events nodes were closed, so that nobody was left to miss anything.
-        """
-        violations = Audit(self.events[:living]).run() or Audit(self.events).run()
-        for event in self.events:
-            if isinstance(event, Started):
-                for counter, payload in event.items:
-                    given = self.published.get((event.topic, event.node, counter), payload)
-                    if given != payload:
-                        violations.append(f"⟨{event.node}, {counter}⟩ is not what the application published")
+    def ended(self, node: Node) -> None:
+        """`node` is no more."""
+        self.seen.append((now_s(), node.id, node.incarnation, CRASHED))
+
+    def judge(self, living: Iterable[Node]) -> None:
+        """Raises AssertionError with every violation of what is promised."""
+        found = violations(self.seen, living)
+        for _, node, _, what in self.seen:
+            if type(what) is outputs.Started:
+                for counter, payload in what.items:
+                    given = self.published.get((what.topic, node, counter))
+                    if given is not None and given != payload[STAMP_BYTES:]:
+                        found.append(f"⟨{node}, {counter}⟩ is not what the application published")
         for member in self.members:
-            violations += member.discrepancies()
-        assert not violations, "\n".join([f"{len(violations)} violations:", *violations[:20]])
-
-
-class _Follower:
-    """The tracer of one node."""
-
-    def __init__(self, record: Record, node: Node) -> None:
-        self._record = record
-        self._node = node
-        self._restarts = 0
-
-    def published(self, topic: str, counter: int, now_ns: int) -> None:
-        pass
-
-    def received(self, batch: outputs.Received, now_ns: int) -> None:
-        pass
-
-    def started(self, batch: outputs.Started, now_ns: int) -> None:
-        self._note(Started(now_ns, self._node.id, batch.topic, _plain(batch.items), dict(batch.barrier)))
-
-    def acknowledged(self, topic: str, counter: int, now_ns: int) -> None:
-        self._note(Acknowledged(now_ns, self._node.id, topic, counter))
-
-    def delivered(self, batch: outputs.Deliver, now_ns: int) -> None:
-        items = _plain(batch.items)
-        self._record.deliveries[self._node.id, batch.topic] += [(batch.source, *item) for item in items]
-        self._note(Delivered(now_ns, self._node.id, batch.topic, batch.source, items, dict(batch.after)))
-
-    def joined(self, topic: str, asked_ns: int, now_ns: int) -> None:
-        self._note(Joined(now_ns, self._node.id, topic))
-
-    def left(self, topic: str, asked_ns: int, now_ns: int) -> None:
-        self._note(Left(now_ns, self._node.id, topic, asked_ns))
-
-    async def close(self) -> None:
-        self._note(Ended(time.time_ns(), self._node.id))
-
-    def _note(self, event: Event) -> None:
-        restarts = self._node._shell.measures.restarts
-        if restarts != self._restarts:
-            self._restarts = restarts
-            self._record.events.append(Ended(event.at_ns, self._node.id))
-        self._record.events.append(event)
-
-
-def _plain(items: tuple[tuple[int, bytes], ...]) -> tuple[tuple[int, bytes], ...]:
-    return tuple((counter, payload[STAMP_BYTES:]) for counter, payload in items)
+            found += member.discrepancies()
+        assert not found, "\n".join([f"{len(found)} violations:", *found[:20]])
 
 
 class Member:
@@ -300,14 +263,20 @@ class Live:
         try:
             if kind is None:
                 await self.settle()
+                self.record.judge(self.living)
         finally:
-            living = len(self.record.events)
             await self._close()
         if kind is None:
-            self.record.audit(living)
+            self.record.judge(())
+
+    @property
+    def living(self) -> list[Node]:
+        return [node for node in self.nodes.values() if not node._shell.machine.life.has_ended]
 
     async def _close(self) -> None:
         await asyncio.gather(*(node.close() for node in self.nodes.values()))
+        for node in self.nodes.values():
+            self.record.ended(node)
         for member in self.record.members:
             await member.stop_reading()
         if self.proxies is not None:
@@ -329,16 +298,23 @@ class Live:
     async def crash(self, number: int) -> None:
         """The node is gone without a word."""
         node = self.nodes.pop(number)
-        self.record.events.append(Ended(time.time_ns(), number))
+        self.record.ended(node)
         shell = node._shell
-        shell.tracer = shell.watch.tracer = None
+        shell.machine._observe = None
         shell.machine.fault(RuntimeError("a test has crashed it"))  # so that it does not leave in good order
         shell.carry_out()
         await node.close()
 
+    async def close(self, number: int) -> None:
+        """The node ends in good order."""
+        node = self.nodes.pop(number)
+        try:
+            await node.close()
+        finally:
+            self.record.ended(node)
+
     def suspect(self, judge: int, node: int) -> None:
         """Node `judge` takes `node`, which lives, for crashed."""
-        self.record.events.append(Suspected(time.time_ns(), node))
         shell = self.nodes[judge]._shell
         shell.machine.on_silence(node, "a test says so")
         shell.carry_out()

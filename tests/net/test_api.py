@@ -616,7 +616,7 @@ def test_closing_a_node_while_it_publishes_ends_its_publishers_with_the_reason()
 
             publishing = asyncio.create_task(publish_on())
             await until(lambda: len(members[0].received) > 100)
-            await live.nodes.pop(1).close()
+            await live.close(1)
             with pytest.raises((vcubeps.SubscriptionClosed, vcubeps.NodeClosed)):
                 await publishing
             await until(lambda: members[0].subscription.members == (0, 2))
@@ -644,7 +644,7 @@ def test_everything_that_waits_on_a_node_ends_with_it() -> None:
             with pytest.raises(
                 vcubeps.Unacknowledged, match="1 on 'room' were accepted and not acknowledged"
             ):
-                await live.nodes.pop(0).close()
+                await live.close(0)
             await asyncio.wait(waiting.values(), timeout=5.0)
             failures = {name: task.exception() for name, task in waiting.items()}
             assert isinstance(failures["acknowledged"], vcubeps.Unacknowledged)
@@ -653,6 +653,7 @@ def test_everything_that_waits_on_a_node_ends_with_it() -> None:
             assert failures["close"] is None
             for way in live.proxies.between(0, 1):
                 way.release()
+            live.suspect(1, 0)  # its goodbye was lost
 
     run(main())
 
@@ -665,6 +666,8 @@ def test_a_closed_node_says_so() -> None:
             await node.close()  # may be called again
             with pytest.raises(vcubeps.NodeClosed, match="node 0 has been closed: open it again"):
                 await node.subscribe("room")
+            live.record.ended(live.nodes.pop(0))
+            live.suspect(1, 0)  # there may have been nobody yet to say goodbye to
 
     run(main())
 
@@ -715,7 +718,7 @@ def test_a_node_that_ended_in_good_order_may_come_back() -> None:
         async with Live(3) as live:
             members = await live.join_all("room")
             for _ in range(2):
-                await live.nodes.pop(2).close()
+                await live.close(2)
                 await until(lambda: members[0].subscription.members == (0, 1))
                 await live.start(2)
                 back = await live.join(2, "room")

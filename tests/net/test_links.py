@@ -267,7 +267,7 @@ def test_a_node_that_ends_under_load_is_gone_at_once_for_the_others() -> None:
 
             publishers = [asyncio.create_task(publish_on(member)) for member in members[:3]]
             await until(lambda: len(members[3].received) > 200)
-            await live.nodes.pop(3).close()
+            await live.close(3)
             await until(lambda: members[0].subscription.members == (0, 1, 2), within_s=5.0)
             stop.set()
             await asyncio.gather(*publishers)
@@ -284,7 +284,7 @@ def test_who_is_said_to_be_back_is_sent_to_although_it_had_said_goodbye() -> Non
         async with Live(2) as live:
             await live.join_all("room")
             shell = live[0]._shell
-            await live.nodes.pop(1).close()
+            await live.close(1)
             await until(lambda: shell.machine.links.link(1).has_ended())
 
             shell.machine._carry_out([Arrived(1, 1, b"")])
@@ -391,7 +391,7 @@ def test_nodes_that_start_again_remember_who_said_goodbye() -> None:
     async def main() -> None:
         async with Live(3, proxied=True, detection=impatient(0.2)) as live:
             members = await live.join_all("room")
-            await live.nodes.pop(2).close()
+            await live.close(2)
             await until(lambda: all(live[n].members("room") == (0, 1) for n in (0, 1)))
             assert live.proxies is not None
             ways = live.proxies.between(0, 1)

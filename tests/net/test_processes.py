@@ -16,8 +16,9 @@ import vcubeps
 from net import jobs
 from net.jobs import count_in
 from net.live import FAST, impatient, run, until
-from net.live_audit import Audit, Ended, Event
+from net.live_judge import CRASHED, Seen, violations
 from vcubeps.cli.bench_load import load
+from vcubeps.net.shell import now_s
 from vcubeps.node.settings import Limits
 
 SMALL = Limits(unacknowledged_max=20)
@@ -25,8 +26,8 @@ TOPICS = {"slow": (0, 2), "other": (1, 0)}
 """Node 2 is the one that something happens to."""
 
 
-def audit(events: list[Event]) -> None:
-    assert Audit(events).run() == []
+def judge(seen: list[Seen]) -> None:
+    assert violations(seen) == []
 
 
 async def stays(value: Callable[[], int], for_s: float) -> int:
@@ -45,7 +46,7 @@ def test_nodes_in_processes_answer_each_other_in_causal_order() -> None:
             assert len(cluster.pids) == 2
             results = await cluster.run(jobs.ring, 40)
         assert all(got == [b"%d" % step for step in range(40)] for _, got in results)
-        audit([event for events, _ in results for event in events])
+        judge([event for events, _ in results for event in events])
 
     run(main())
 
@@ -106,7 +107,7 @@ def test_a_stopped_subscriber_halts_the_publishers_of_its_topic_only_and_loses_n
             await until(lambda: count_in(slow) > halted + 50, "the slow topic goes on")
             (tmp_path / "stop").touch()
             events = await running
-        audit([event for each in events for event in each])
+        judge([event for each in events for event in each])
         assert not list(tmp_path.glob("gap-*"))
 
     run(main())
@@ -132,7 +133,7 @@ def test_a_subscriber_stopped_for_too_long_counts_as_crashed_and_comes_back_with
             await until(lambda: count_in(slow) > going + 20)
             (tmp_path / "stop").touch()
             events = await running
-        audit([event for each in events for event in each])
+        judge([event for each in events for event in each])
 
     run(main())
 
@@ -146,17 +147,17 @@ def test_a_killed_process_is_given_up_and_the_others_go_on(tmp_path: Path) -> No
             await until(lambda: count_in(slow) > 50)
             killed = cluster.pids[2]
             os.kill(killed, signal.SIGKILL)
-            killed_ns = time.time_ns()
+            killed_s = now_s()
             going = count_in(slow)
             await until(lambda: count_in(slow) > going + 50, "the topic goes on without the killed one")
             (tmp_path / "stop").touch()
             await until(lambda: all((tmp_path / f"events-{node}").exists() for node in (0, 1)))
             with pytest.raises(vcubeps.WorkerFailed, match=f"process {killed} of the cluster has ended"):
                 await running
-        events: list[Event] = [Ended(killed_ns, 2)]
+        events: list[Seen] = [(killed_s, 2, 0, CRASHED)]
         for node in (0, 1):
             events += pickle.loads((tmp_path / f"events-{node}").read_bytes())
         # What node 2 did died with it: it published nothing, and its deliveries cannot be checked.
-        audit(events)
+        judge(events)
 
     run(main())

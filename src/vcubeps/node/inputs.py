@@ -11,6 +11,13 @@ class Join(msgspec.Struct, frozen=True):
     topic: str
 
 
+class Publish(msgspec.Struct, frozen=True):
+    """The peer is asked to publish `payload`, which it accepts."""
+
+    topic: str
+    payload: bytes
+
+
 class Leave(msgspec.Struct, frozen=True):
     """The peer is asked to leave `topic`."""
 

@@ -13,7 +13,7 @@ from vcubeps.node.context import Context
 from vcubeps.node.detector import Detector
 from vcubeps.node.errors import Isolated, NodeEnded
 from vcubeps.node.greeting import Identity, Refusal
-from vcubeps.node.inputs import Join, Leave
+from vcubeps.node.inputs import Join, Leave, Publish
 from vcubeps.node.lifecycle import TRANSITIONS, Life
 from vcubeps.node.links import Links
 from vcubeps.node.majority import Majority
@@ -161,6 +161,19 @@ class Machine:
             Started: lambda _: None,
             IdTaken: lambda _: self._fail(f"node {node} cannot take part: its id is used up", True),
         }
+
+    def observe(self, observer: Observer) -> None:
+        """From now on `observer` is told too."""
+        first = self._observe
+        if first is None:
+            self._observe = observer
+            return
+
+        def both(now_s: float, node: int, incarnation: int, what: object) -> None:
+            first(now_s, node, incarnation, what)
+            observer(now_s, node, incarnation, what)
+
+        self._observe = both
 
     # -- inputs of the shell -------------------------------------------------------------------
 
@@ -326,6 +339,7 @@ class Machine:
         assert type(accepted) is Accepted
         topic.published(accepted.counter, len(payload))
         if self._observe is not None:
+            self._tell(Publish(name, payload))
             self._tell(accepted)
         if comes_alone:
             self._carry_out(outputs[1:], hurry=True)

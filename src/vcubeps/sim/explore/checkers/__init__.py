@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from vcubeps.node.inputs import Join, Leave, Publish
 from vcubeps.protocol.outputs import Output, Restarted, Started, Subscribed
 from vcubeps.sim.explore.checkers.acknowledged import AcknowledgedArrives
 from vcubeps.sim.explore.checkers.acquaintance import Acquaintance
@@ -79,6 +80,17 @@ class Monitor:
     def on_output(self, time: int, node: int, incarnation: int, output: Output) -> None:
         for handler in self.outputs.get(type(output), ()):
             handler(time, node, incarnation, output)
+
+    def observe(self, time: int, node: int, incarnation: int, what: object) -> None:
+        """What a machine tells its observers: inputs and outputs of its peer."""
+        if type(what) is Join:
+            self.on_input("subscribe", time, node, incarnation, what.topic)
+        elif type(what) is Leave:
+            self.on_input("unsubscribe", time, node, incarnation, what.topic)
+        elif type(what) is Publish:
+            self.on_input("publish", time, node, incarnation, what.topic, what.payload)
+        else:
+            self.on_output(time, node, incarnation, what)  # type: ignore[arg-type]
 
     def on_input(self, name: str, time: int, node: int, incarnation: int, *arguments: object) -> None:
         for handler in self.inputs.get(name, ()):

@@ -41,7 +41,6 @@ class Host(Protocol):
     def on_output(self, process: Process, output: Any) -> None: ...
     def on_error(self, process: Process, error: Exception) -> None: ...
     def on_ended(self, process: Process) -> None: ...
-    def on_publish(self, process: Process, topic: str, payload: bytes) -> None: ...
 
 
 class Process:
@@ -164,7 +163,6 @@ class Process:
     def _publish(self, topic: str) -> None:
         offers = self.offers.get(topic)
         while offers and topic in self.readers and not self.is_stopped and self.is_alive:
-            self._host.on_publish(self, topic, offers[0])
             isolations = self.isolations
             counter = self._input(self.machine.publish, topic, offers[0])
             if counter or self.isolations > isolations:

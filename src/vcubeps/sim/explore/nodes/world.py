@@ -13,7 +13,6 @@ from typing import Any
 
 from vcubeps.mixing import mix
 from vcubeps.node.connection import Connection
-from vcubeps.node.inputs import Join, Leave
 from vcubeps.node.lifecycle import Life
 from vcubeps.protocol.outputs import Arrived, Departed, Restarted, Up
 from vcubeps.protocol.voters import Voters
@@ -360,12 +359,6 @@ class World:
             return
         self._note_standing(node)
         kind = type(what)
-        if kind is Join:
-            self.monitor.on_input("subscribe", self.time, node, incarnation, what.topic)  # type: ignore[attr-defined]
-            return
-        if kind is Leave:
-            self.monitor.on_input("unsubscribe", self.time, node, incarnation, what.topic)  # type: ignore[attr-defined]
-            return
         if kind is Up and self._setup.voters is not None:
             self._up[node] = {*self.processes[node].machine.peer.present, node}
         elif kind is Departed and node in self._up:
@@ -378,7 +371,7 @@ class World:
         self.conduct.observed(self._now_s, process, self.clock_s(node), what)
         if self._transcript is not None:
             self._transcript.observed(self._now_s, node, what)
-        self.monitor.on_output(self.time, node, incarnation, what)  # type: ignore[arg-type]
+        self.monitor.observe(self.time, node, incarnation, what)
 
     def _note_standing(self, node: int) -> None:
         if self._setup.voters is None or node not in self.processes or node in self.conduct.strangers:
@@ -411,9 +404,3 @@ class World:
         incarnation = process.machine.links.identity.incarnation
         self.monitor.on_input("error", self.time, process.node, incarnation, error)
         self._kill(process, silently=False)
-
-    def on_publish(self, process: Process, topic: str, payload: bytes) -> None:
-        if process.node in self.conduct.strangers:
-            return
-        incarnation = process.machine.links.identity.incarnation
-        self.monitor.on_input("publish", self.time, process.node, incarnation, topic, payload)
