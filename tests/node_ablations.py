@@ -89,18 +89,14 @@ def _goodbye_is_not_final(patch: Patch) -> None:
 
 
 def _relays_lose_nothing(patch: Patch) -> None:
-    guarded = Links._guarded
+    punish = Links._punish
 
-    def strict(self: Links, connection: Any, handle: Callable[[], None]) -> None:
-        def blamed() -> None:
-            try:
-                handle()
-            except OutOfPlace as error:
-                raise ValueError(str(error)) from None
+    def strict(self: Links, connection: Any, error: Exception) -> None:
+        if isinstance(error, OutOfPlace):
+            raise ValueError(str(error))
+        punish(self, connection, error)
 
-        guarded(self, connection, blamed)
-
-    patch.setattr(Links, "_guarded", strict)
+    patch.setattr(Links, "_punish", strict)
 
 
 def _voters_like_others(patch: Patch) -> None:

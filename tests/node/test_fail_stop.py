@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ def test_a_node_that_has_failed_refuses_every_call() -> None:
     machine.fault(RuntimeError("x"))
 
     assert machine.life is Life.FAILED
-    assert machine.next_tick_s is None
+    assert machine.next_tick_s == math.inf
     with pytest.raises(Exception, match="node 0 has ended: open it again"):
         machine.subscribe("room", Reader(1, 1), 1001.0)
     machine.close(1001.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import secrets
 import socket
 import time
@@ -79,7 +80,7 @@ class Shell:
         self._server: asyncio.Server | None = None
         self._turn_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at_s = 0.0
+        self._timer_at_s = math.inf
         self._is_carrying = False
         self.subscriptions: dict[str, list[Subscription]] = {}
         self.receipts: dict[str, Receipts] = {}
@@ -89,7 +90,7 @@ class Shell:
         self._calls: deque[tuple[Subscription, Deliver]] = deque()
         """What the application's functions are to be given when the outputs at hand have been carried out."""
         self._carriers: dict[type, Callable[[Any], None]] = {
-            out.Write: lambda o: self._write(o.connection, o.data),
+            out.Write: self._write,
             out.WriteAll: self._write_all,
             out.Dial: self._dial,
             out.Close: lambda o: self._end(o.connection, abort=False),
@@ -129,26 +130,25 @@ class Shell:
         self._is_carrying = True
         machine, carriers = self.machine, self._carriers
         try:
-            while True:
-                outputs = machine.take_outputs()
+            while outputs := machine.take_outputs():
                 for output in outputs:
                     carriers[type(output)](output)
                 while self._calls:  # not before: the application may call back
                     subscription, delivered = self._calls.popleft()
                     subscription.call(delivered)
-                if not outputs:
-                    break
         finally:
             self._is_carrying = False
         if machine.is_dirty and not self._turn_scheduled:
             self._turn_scheduled = True
             self.loop.call_soon(self._end_turn)
-        next_s = machine.next_tick_s
-        if next_s is not None and (self._timer is None or next_s < self._timer_at_s):
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer_at_s = next_s
-            self._timer = self.loop.call_later(max(0.0, next_s - now_s()), self._tick)
+        if machine.next_tick_s < self._timer_at_s:
+            self._set_timer(machine.next_tick_s)
+
+    def _set_timer(self, at_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at_s = at_s
+        self._timer = self.loop.call_later(max(0.0, at_s - now_s()), self._tick)
 
     def _end_turn(self) -> None:
         self._turn_scheduled = False
@@ -156,7 +156,7 @@ class Shell:
         self.carry_out()
 
     def _tick(self) -> None:
-        self._timer = None
+        self._timer, self._timer_at_s = None, math.inf
         self.machine.tick(now_s())
         self.carry_out()
 
@@ -208,10 +208,10 @@ class Shell:
             self.machine.lost(connection, now_s())
             self.carry_out()
 
-    def _write(self, connection: Connection, data: bytes) -> None:
-        transport = self._transports.get(connection)
+    def _write(self, output: out.Write) -> None:
+        transport = self._transports.get(output.connection)
         if transport is not None:
-            transport.write(data)
+            transport.write(output.data)
 
     def _write_all(self, output: out.WriteAll) -> None:
         transport = self._transports.get(output.connection)

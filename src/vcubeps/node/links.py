@@ -7,7 +7,7 @@ They carry messages, as bytes, exactly once between two living incarnations; wha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from math import ceil
 from typing import Protocol
 
@@ -24,6 +24,9 @@ from vcubeps.protocol.errors import ProtocolViolation
 _TELL_AGAIN_S, _TOLD_MAX = 60.0, 1000
 
 _LITTLE_BYTES = 4096
+
+_MISDEEDS = (Refused, ProtocolViolation, NumberingError, FrameError, WireError)
+"""What is raised where the other side sends something that must not be."""
 
 _MICROSECONDS = 1e6
 """Per second: a PING's number is the time at which it was sent, so that nothing has to be kept of it."""
@@ -217,22 +220,26 @@ class Links:
             link = self._ways.links[connection.other]
             link.heard_at_s = self._context.now_s
             self.reads_little = count <= _LITTLE_BYTES
-            self._guarded(connection, lambda: link.on_message(*message))
+            try:
+                link.on_message(*message)
+            except _MISDEEDS as error:
+                self._punish(connection, error)
             self.reads_little = False
         else:
-            self._guarded(connection, lambda: self._on_frames(connection, count))
+            try:
+                self._on_frames(connection, count)
+            except _MISDEEDS as error:
+                self._punish(connection, error)
             if connection.stage is Stage.OPEN:
                 self._ways.links[connection.other].heard_at_s = self._context.now_s
 
-    def _guarded(self, connection: Connection, handle: Callable[[], None]) -> None:
+    def _punish(self, connection: Connection, error: Exception) -> None:
         """Whoever sends what must not be is cut off."""
-        try:
-            handle()
-        except Refused as refused:
-            self._refuse(connection, refused.refusal)
-        except ProtocolViolation as violation:
-            self._blame(connection, Refusal(Cause.VIOLATION, f"it sent {violation.complaint}"))
-        except (NumberingError, FrameError, WireError) as error:
+        if isinstance(error, Refused):
+            self._refuse(connection, error.refusal)
+        elif isinstance(error, ProtocolViolation):
+            self._blame(connection, Refusal(Cause.VIOLATION, f"it sent {error.complaint}"))
+        else:
             if connection.via != NOBODY and isinstance(error, NumberingError | OutOfPlace):
                 self._end(
                     connection, Abort(connection)
@@ -338,7 +345,10 @@ class Links:
             connection.other = source  # whom the answer goes to; whether it is that node, its greeting says
             self._ways.relayed[key] = connection
             self._expect_greeting(connection)
-        self._guarded(connection, lambda: self._on_frame(connection, kind, number, inner))
+        try:
+            self._on_frame(connection, kind, number, inner)
+        except _MISDEEDS as error:
+            self._punish(connection, error)
         if connection.stage is Stage.OPEN:
             self._ways.links[source].heard_at_s = self._context.now_s
 

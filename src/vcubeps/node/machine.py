@@ -6,6 +6,7 @@ What a shell owes a node, and what it may do, is at the head of the package.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from math import inf
 from typing import Any, ClassVar, TypeAlias
 
 from vcubeps.node.connection import Connection
@@ -127,6 +128,8 @@ class Machine:
         self._frame_bytes = 0
         """Size of the message that is being handled."""
         self.life = Life.STARTING
+        self._has_ended = False
+        """Of its life: by this name on the path of every message."""
         self._isolated = False
         """What the peer has been told."""
         self._releasable: dict[str, None] = {}
@@ -216,7 +219,7 @@ class Machine:
 
     def received(self, connection: Connection, count: int, now_s: float) -> None:
         """`count` bytes have arrived in the room of `connection`."""
-        if connection.is_ended or self.life.has_ended:
+        if self._has_ended or connection.is_ended:
             return
         self._begin(now_s)
         try:
@@ -258,9 +261,9 @@ class Machine:
         self._fail(f"node {self.id} cannot go on as incarnation {self.peer.incarnation}: {reason}", False)
 
     @property
-    def next_tick_s(self) -> float | None:
-        """When `tick` has to be called."""
-        return None if self.life.has_ended else self._context.timers.next_s
+    def next_tick_s(self) -> float:
+        """When `tick` has to be called; never, if it is infinite."""
+        return inf if self._has_ended else self._context.timers.next_s
 
     def life_at(self, now_s: float) -> Life:
         """The stage of its life at a time, without an input."""
@@ -288,10 +291,11 @@ class Machine:
 
     def take_outputs(self) -> list[AnyOutput]:
         """What is to be carried out now, in this order."""
-        if self._is_storing:
-            return []
         context = self._context
-        outputs, context.outputs = context.outputs, []
+        outputs = context.outputs
+        if not outputs or self._is_storing:
+            return []
+        context.outputs = []
         if self._stores:
             for place, output in enumerate(outputs):
                 if type(output) is Store:
@@ -417,6 +421,7 @@ class Machine:
 
     def on_goodbye(self, other: int, incarnation: int) -> None:
         self.majority.drop(other)
+        self._judge()  # before the peer acts on it
         self._context.log(INFO, f"node {other} has ended")
         self._evidence[other] = "it has ended in good order"
         self._carry_out(self.peer.suspect(other, incarnation))
@@ -496,10 +501,9 @@ class Machine:
 
     def _begin(self, now_s: float) -> None:
         context = self._context
-        due_s = context.timers.next_s
         context.now_s = now_s
-        if due_s is not None and now_s > due_s:
-            self.detector.on_late(now_s - due_s)
+        if now_s > context.timers.next_s:
+            self.detector.on_late(now_s - context.timers.next_s)
         if self.majority.is_isolated(now_s) != self._isolated:
             self._judge()
 
@@ -509,7 +513,7 @@ class Machine:
 
     def _judge(self) -> None:
         """Find out whether this node is isolated, and at which stage of its life it is."""
-        if self.life in (Life.CLOSING, Life.CLOSED, Life.FAILED):
+        if self._has_ended:
             return
         isolated = self.majority.is_isolated(self._context.now_s)
         if isolated != self._isolated:
@@ -517,6 +521,8 @@ class Machine:
             if not isolated:
                 self.detector.forgive()
             self._carry_out(self.peer.isolate(isolated))
+        if self.life is Life.CLOSING:
+            return  # it stays that, isolated or not
         if not self.peer.is_up:
             self._become(Life.STARTING, "it asks to be let in")
         elif not isolated:
@@ -531,6 +537,7 @@ class Machine:
             return
         assert life in TRANSITIONS[self.life], f"{self.life.value} does not become {life.value}"
         self.life = life
+        self._has_ended = life.has_ended
         self._context.outputs.append(LifeChanged(life, reason))
         if life is Life.UP:
             self.memberships.renew()

@@ -108,11 +108,8 @@ class Outbox:
                 self._sent -= 1
 
     def resume(self, received: int) -> None:
-        """A new connection to the same instance, which has received everything up to `received`."""
-        if received < self.first - 1:
-            raise NumberingError(
-                f"a greeting that has received {received} messages, but {self.first - 1} were acknowledged before"
-            )
+        """A new connection to the same instance, which has received everything up to `received`, or more: an
+        acknowledgement that it made later, on the connection before or by a relay, may have overtaken its greeting."""
         self.acknowledged(received)
         self.resent += self._sent
         self._sent = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from math import inf
 
 
 class Timer:
@@ -35,33 +36,33 @@ class Timers:
     >>> timers.run(3.0)
     first
     second
+    >>> timers.next_s
+    inf
+
+    Invariant: no timer that is pending is due before `next_s`.
     """
 
-    __slots__ = ("_heap", "_number")
+    __slots__ = ("_heap", "_number", "next_s")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
         self._number = 0
         """Of the last timer: those of one time run in the order in which they were set."""
+        self.next_s = inf
+        """When the next one may be due. It may be one that was cancelled: then nothing happens at that time."""
 
     def at(self, time_s: float, call: Callable[[], None]) -> Timer:
         timer = Timer(call)
         self._number += 1
         heappush(self._heap, (time_s, self._number, timer))
+        self.next_s = self._heap[0][0]
         return timer
-
-    @property
-    def next_s(self) -> float | None:
-        """When the next one is due; None if there is none."""
-        heap = self._heap
-        while heap and not heap[0][2].is_pending:
-            heappop(heap)
-        return heap[0][0] if heap else None
 
     def run(self, now_s: float) -> None:
         """Those that are due."""
         heap = self._heap
-        while heap and heap[0][0] <= now_s:
+        while heap and (heap[0][0] <= now_s or not heap[0][2].is_pending):
             timer = heappop(heap)[2]
             if timer.is_pending:
                 timer._run()
+        self.next_s = heap[0][0] if heap else inf

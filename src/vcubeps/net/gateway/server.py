@@ -105,8 +105,8 @@ class Gateway:
         await shared.publishers.close()
         await self._runner.cleanup()
         for transport in transports:
-            # It may have been closed and wait for a client that takes nothing. One that has written all is gone already,
-            # and asyncio cannot abort it any more.
+            # It may have been closed and wait for a client that takes nothing. One that has written all is gone
+            # already, and asyncio cannot abort it any more.
             if transport is not None and (not transport.is_closing() or transport.get_write_buffer_size()):
                 transport.abort()
         await shared.leaving.close()

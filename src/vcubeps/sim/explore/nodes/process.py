@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Any, Protocol
 
 from vcubeps.node import outputs as out
@@ -173,6 +174,8 @@ class Process:
 
     def read(self, topic: str | None = None) -> None:
         """The application reads all that waits."""
+        if self.is_stopped:
+            return
         for name, reader in list(self.readers.items()):
             if (topic is None or name == topic) and reader.backlog:
                 reader.backlog = reader.backlog_bytes = 0
@@ -208,7 +211,7 @@ class Process:
 
     def _set_timer(self) -> None:
         next_s = self.machine.next_tick_s
-        if next_s is None or not self.is_alive:
+        if next_s == inf or not self.is_alive:
             return
         at_s = max(self._host.now(), self._host.until_s(self.node, next_s))
         if self._tick_at_s is None or at_s < self._tick_at_s:

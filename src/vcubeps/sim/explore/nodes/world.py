@@ -110,10 +110,10 @@ class World:
         last_s = max((operation.ends_s for operation in self._operations), default=0.0)
         self._run_until(last_s + 0.001)
         self.streams.is_disturbed = False
-        self._make_whole()
         deadline_s = self._now_s + _REST_S
         calm = 0
         while self._now_s < deadline_s and calm < 2:
+            self._make_whole()
             self._run_until(self._now_s + _LOOK_S)
             calm = calm + 1 if self._is_at_rest() else 0
         self.monitor.at_end(self)
@@ -250,6 +250,8 @@ class World:
     def _go_on(self, process: Process) -> None:
         if process.is_alive:
             process.go_on()
+            if not self.is_stuck(process.node):
+                process.read()
             for made in self._waiting.pop(process.node, []):
                 made()
             self.streams.changed()
