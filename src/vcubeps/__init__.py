@@ -27,7 +27,18 @@ if TYPE_CHECKING:
         SubscriptionClosed,
         Unacknowledged,
     )
-    from vcubeps.net.events import Disconnected, Event, Gap, Joined, Left
+    from vcubeps.net.events import (
+        Crashed,
+        Disconnected,
+        Event,
+        Gap,
+        Joined,
+        Left,
+        LifeChanged,
+        NodeEvent,
+        Recovered,
+        Suspected,
+    )
     from vcubeps.net.message import Message
     from vcubeps.net.node import Node
     from vcubeps.net.opening import open_node as open
@@ -38,6 +49,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ClusterSettings": "vcubeps.node.settings",
     "ConfigError": "vcubeps.net.config",
+    "Crashed": "vcubeps.net.events",
     "Detection": "vcubeps.node.settings",
     "Disconnected": "vcubeps.net.events",
     "Event": "vcubeps.net.events",
@@ -45,6 +57,7 @@ _HOMES = {
     "Isolated": "vcubeps.net.errors",
     "Joined": "vcubeps.net.events",
     "Left": "vcubeps.net.events",
+    "LifeChanged": "vcubeps.net.events",
     "Limits": "vcubeps.node.settings",
     "ListenError": "vcubeps.net.errors",
     "LocalCluster": "vcubeps.net.cluster",
@@ -52,12 +65,15 @@ _HOMES = {
     "Node": "vcubeps.net.node",
     "NodeClosed": "vcubeps.net.errors",
     "NodeError": "vcubeps.net.errors",
+    "NodeEvent": "vcubeps.net.events",
     "NodeRefused": "vcubeps.net.errors",
     "NodeSettings": "vcubeps.node.settings",
     "Receipt": "vcubeps.net.subscription",
+    "Recovered": "vcubeps.net.events",
     "SlowSubscriber": "vcubeps.net.errors",
     "Subscription": "vcubeps.net.subscription",
     "SubscriptionClosed": "vcubeps.net.errors",
+    "Suspected": "vcubeps.net.events",
     "Timing": "vcubeps.node.settings",
     "Unacknowledged": "vcubeps.net.errors",
     "UsageError": "vcubeps.protocol.errors",
@@ -66,10 +82,11 @@ _HOMES = {
 }
 
 __all__ = [
-    "ClusterSettings", "ConfigError", "Detection", "Disconnected", "Event", "Gap", "Isolated", "Joined", "Left",
-    "Limits", "ListenError", "LocalCluster", "Message", "Node", "NodeClosed", "NodeError", "NodeRefused",
-    "NodeSettings", "Receipt", "SlowSubscriber", "Subscription", "SubscriptionClosed", "Timing", "Unacknowledged",
-    "UsageError", "WorkerFailed", "open",
+    "ClusterSettings", "ConfigError", "Crashed", "Detection", "Disconnected", "Event", "Gap", "Isolated",
+    "Joined", "Left", "LifeChanged", "Limits", "ListenError", "LocalCluster", "Message", "Node", "NodeClosed",
+    "NodeError", "NodeEvent", "NodeRefused", "NodeSettings", "Receipt", "Recovered", "SlowSubscriber",
+    "Subscription", "SubscriptionClosed", "Suspected", "Timing", "Unacknowledged", "UsageError", "WorkerFailed",
+    "open",
 ]  # fmt: skip
 
 

@@ -29,7 +29,7 @@ def test_a_client_gets_what_nodes_and_other_clients_publish_with_its_causal_past
     assert [(each["source"], each["text"]) for each in heard] == [(0, "héllo"), (1, "answer")]
     assert heard[1]["after"] == {"0": first.counter}
     assert heard[0]["published_at"] == pytest.approx(first.published_at)
-    assert left == {"event": "left", "topic": "room", "node": 1}
+    assert left == {"event": "left", "topic": "room", "node": 1, "crashed": False}
 
 
 def test_payloads_that_are_not_text_come_as_base64_also_where_text_was_asked_for():

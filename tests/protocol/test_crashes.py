@@ -483,7 +483,7 @@ def test_crashed_member_leaves_the_views() -> None:
 
     for node in (0, 1, 3):
         assert set(wire.peers[node].members(T)) == {0, 1, 3}
-        assert wire.outputs[node].count(MemberLeft(T, 2)) == 1
+        assert wire.outputs[node].count(MemberLeft(T, 2, crashed=True)) == 1
 
 
 def test_crashed_member_stays_in_the_view_until_the_crash_is_final() -> None:
@@ -494,7 +494,7 @@ def test_crashed_member_stays_in_the_view_until_the_crash_is_final() -> None:
     report(wire, 2)
 
     assert 2 in wire.peers[0].members(T)
-    assert MemberLeft(T, 2) not in wire.outputs[0]
+    assert MemberLeft(T, 2, crashed=True) not in wire.outputs[0]
 
 
 def test_member_that_does_not_list_its_subscription_when_it_flushes_leaves_the_view() -> None:

@@ -1,4 +1,4 @@
-"""What happens to a subscription besides messages, as typed values."""
+"""What happens to a subscription besides messages, and to a node, as typed values."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class Left(msgspec.Struct, frozen=True):
 
     topic: str
     node: int
+    crashed: bool = False
+    """Whether it counts as crashed; otherwise it has left."""
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -40,3 +42,38 @@ class Disconnected(msgspec.Struct, frozen=True):
 
 
 Event: TypeAlias = Joined | Left | Gap | Disconnected
+"""Of a subscription."""
+
+
+class Suspected(msgspec.Struct, frozen=True):
+    """`node` does not answer; others are asked whether they reach it."""
+
+    node: int
+    silent_s: float
+    asked: tuple[int, ...]
+
+
+class Crashed(msgspec.Struct, frozen=True):
+    """This node takes `incarnation` of `node` for crashed, and tells the others."""
+
+    node: int
+    incarnation: int
+    evidence: str
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """`incarnation` of `node` takes part from now on."""
+
+    node: int
+    incarnation: int
+
+
+class LifeChanged(msgspec.Struct, frozen=True):
+    """This node is at another stage of its life: starting, up, isolated, closing, closed or failed."""
+
+    life: str
+    reason: str
+
+
+NodeEvent: TypeAlias = Suspected | Crashed | Recovered | LifeChanged
+"""Of a node."""

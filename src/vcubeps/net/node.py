@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+from vcubeps.net.events import NodeEvent
 from vcubeps.net.message import codec_named
 from vcubeps.net.shell import Shell
 from vcubeps.net.status import Status, status_of
@@ -129,6 +130,23 @@ class Node:
         )
         subscription = Subscription(self._shell, topic, chosen, reader, reads, on_message)
         return Opening(lambda: self._shell.join(subscription))
+
+    def events(self) -> AsyncIterator[NodeEvent]:
+        """What happens to this node and the others, from now on: `Suspected`, `Crashed` and `Recovered`, with the
+        evidence, and `LifeChanged`, which also says that this node is isolated, and why.
+
+        Ends with the node. Events that nobody reads are kept up to a few thousand, the newest ones.
+
+        >>> import asyncio, vcubeps
+        >>> async def main():
+        ...     async with vcubeps.LocalCluster(2) as cluster:
+        ...         events = cluster[0].events()
+        ...         cluster[0].declare_dead(1)
+        ...         return await anext(events)
+        >>> asyncio.run(main())
+        Crashed(node=1, incarnation=0, evidence='an operator has said so')
+        """
+        return self._shell.events()
 
     def members(self, topic: str) -> tuple[int, ...]:
         """The members of `topic` as this node sees it; empty if it is not a member itself."""

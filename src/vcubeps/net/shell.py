@@ -13,13 +13,15 @@ import math
 import secrets
 import socket
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from vcubeps.net.config import ConfigError
 from vcubeps.net.errors import ListenError, NodeClosed, NodeRefused, Unacknowledged
-from vcubeps.net.events import Event, Gap, Joined, Left
+from vcubeps.net.event_queue import EventQueue
+from vcubeps.net.events import Crashed, Event, Gap, Joined, Left, LifeChanged, NodeEvent, Recovered, Suspected
 from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
 from vcubeps.net.measures import Measures
 from vcubeps.net.message import stamped
@@ -84,6 +86,7 @@ class Shell:
         self._is_carrying = False
         self.subscriptions: dict[str, list[Subscription]] = {}
         self.receipts: dict[str, Receipts] = {}
+        self._listeners: weakref.WeakSet[EventQueue[NodeEvent]] = weakref.WeakSet()
         self._joins: dict[str, asyncio.Future[None]] = {}
         self._leaves: dict[str, asyncio.Future[None]] = {}
         self._rooms: dict[str, deque[asyncio.Future[None]]] = {}
@@ -99,7 +102,7 @@ class Shell:
             out.Delivered: self._deliver,
             Acknowledged: lambda o: self.receipts[o.topic].acknowledged(o.counter),
             MemberJoined: lambda o: self._tell(o.topic, Joined(o.topic, o.node)),
-            MemberLeft: lambda o: self._tell(o.topic, Left(o.topic, o.node)),
+            MemberLeft: lambda o: self._tell(o.topic, Left(o.topic, o.node, o.crashed)),
             out.Joined: lambda o: _resolve(self._joins.pop(o.topic, None)),
             out.Left: self._left,
             out.Voided: self._voided,
@@ -109,9 +112,9 @@ class Shell:
             out.LifeChanged: self._life_changed,
             out.Failed: self._failed,
             out.Closed: self._on_closed,
-            out.Suspected: lambda o: None,
-            out.Crashed: lambda o: None,
-            out.Recovered: lambda o: None,
+            out.Suspected: lambda o: self._say(Suspected(o.node, o.silent_s, o.asked)),
+            out.Crashed: lambda o: self._say(Crashed(o.node, o.incarnation, o.evidence)),
+            out.Recovered: lambda o: self._say(Recovered(o.node, o.incarnation)),
             out.Log: lambda o: log.log(o.level, "%s", o.text),
         }
 
@@ -306,6 +309,18 @@ class Shell:
             self.machine.read(subscription.topic, now_s())
             self.carry_out()
 
+    def events(self) -> EventQueue[NodeEvent]:
+        """What happens to this node, from now on."""
+        events = EventQueue[NodeEvent]()
+        self._listeners.add(events)
+        if self.failure is not None:
+            events.end()
+        return events
+
+    def _say(self, event: NodeEvent) -> None:
+        for listener in self._listeners:
+            listener.put(event)
+
     def _tell(self, topic: str, event: Event) -> None:
         for subscription in self.subscriptions.get(topic, ()):
             subscription.tell(event)
@@ -334,6 +349,7 @@ class Shell:
 
     def _life_changed(self, output: out.LifeChanged) -> None:
         log.info("node %d is %s: %s", self.id, output.life.value, output.reason)
+        self._say(LifeChanged(output.life.value, output.reason))
         if self.machine.peer.is_up:
             self._up.set()
         else:
@@ -444,6 +460,9 @@ class Shell:
         self._rooms.clear()
         for receipts in self.receipts.values():
             receipts.fail(str(error))
+        if self.machine.life.has_ended:
+            for listener in self._listeners:
+                listener.end()
 
     def _on_closed(self, output: out.Closed) -> None:
         if self._closed is not None and not self._closed.done():

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Literal, Protocol, TypeAlias
 
 from vcubeps.net.errors import SlowSubscriber, SubscriptionClosed, Unacknowledged
+from vcubeps.net.event_queue import EventQueue
 from vcubeps.net.events import Disconnected, Event
 from vcubeps.net.message import Codec, Message, messages_of
 from vcubeps.node.topics import Reader
@@ -20,9 +21,6 @@ Slow: TypeAlias = Literal["wait", "disconnect"]
 
 OnMessage: TypeAlias = Callable[[Message], object]
 """Called with each message of a subscription."""
-
-_EVENTS_MAX = 4096
-"""Events that wait to be read in one iterator; the oldest go first."""
 
 
 class Receipts:
@@ -140,7 +138,7 @@ class Subscription:
         self._batches: deque[tuple[Deliver, int]] = deque()
         """With the bytes of each."""
         self._readers: deque[asyncio.Future[None]] = deque()
-        self._listeners: weakref.WeakSet[_Events] = weakref.WeakSet()
+        self._listeners: weakref.WeakSet[EventQueue[Event]] = weakref.WeakSet()
         self._error: Exception | None = None
         self.is_closed = False
         """Nothing more will come; what waits can still be read."""
@@ -245,7 +243,7 @@ class Subscription:
         >>> asyncio.run(main())
         (Joined(topic='room', node=1), (0, 1))
         """
-        events = _Events()
+        events = EventQueue[Event]()
         self._listeners.add(events)
         if self.is_closed:
             events.end()
@@ -354,32 +352,3 @@ class Subscription:
         return self._error or SubscriptionClosed(
             f"the subscription to {self.topic!r} has ended: subscribe again to go on"
         )
-
-
-class _Events(AsyncIterator[Event]):
-    """Events of one subscription for one reader."""
-
-    def __init__(self) -> None:
-        self._events: deque[Event] = deque(maxlen=_EVENTS_MAX)
-        self._waiter: asyncio.Future[None] | None = None
-        self._ended = False
-
-    def put(self, event: Event) -> None:
-        self._events.append(event)
-        self._wake()
-
-    def end(self) -> None:
-        self._ended = True
-        self._wake()
-
-    async def __anext__(self) -> Event:
-        while not self._events:
-            if self._ended:
-                raise StopAsyncIteration
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        return self._events.popleft()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)

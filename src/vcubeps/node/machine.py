@@ -6,6 +6,7 @@ What a shell owes a node, and what it may do, is at the head of the package.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from math import inf
 from typing import Any, ClassVar, TypeAlias
 
@@ -71,6 +72,11 @@ _WHY_RESTARTED = {
     RestartReason.NO_QUORUM: "node {node} was left with less than a quorum of the voters",
     RestartReason.ASKED: "node {node} was asked to start again",
 }
+
+_HEARSAY = "other nodes have said so"
+"""The evidence of a crash that this node has not found out by itself."""
+_HEARSAY_S = 0.2
+"""Before it is told: a goodbye, which is no crash, may be on its way."""
 
 _RESTARTS_FREE = 2
 """So many restarts within `_RESTARTS_S` are made at once; each further one waits twice as long as the one before."""
@@ -147,6 +153,8 @@ class Machine:
         self._has_said_goodbye = False
         self._evidence: dict[int, str] = {}
         """Node → why this one took it for crashed last."""
+        self._told: dict[int, int] = {}
+        """Node → its newest incarnation whose crash the application has been told of, or that has said goodbye."""
         self.restarts = 0
         self.violations = 0
         self._carriers: dict[type, Callable[[Any], None]] = {
@@ -279,7 +287,7 @@ class Machine:
     def crashed(self) -> dict[int, str]:
         """Nodes that count as crashed → on what evidence."""
         return {
-            other: self._evidence.get(other, "other nodes have said so")
+            other: self._evidence.get(other, _HEARSAY)
             for other in self.settings.ids
             if other != self.id and self.peer.is_up and self.peer.believes_dead(other)
         }
@@ -424,6 +432,7 @@ class Machine:
         self._judge()  # before the peer acts on it
         self._context.log(INFO, f"node {other} has ended")
         self._evidence[other] = "it has ended in good order"
+        self._told[other] = max(incarnation, self._told.get(other, -1))  # that is no crash
         self._carry_out(self.peer.suspect(other, incarnation))
 
     def on_round_trip(self, other: int, sent_at_s: float) -> None:
@@ -475,9 +484,16 @@ class Machine:
         outputs = self.peer.suspect(other, incarnation)
         if outputs:
             self._evidence[other] = evidence
-            self._context.outputs.append(Crashed(other, incarnation, evidence))
+            self._tell_crash(other, incarnation)
             self._context.warn(f"node {other} counts as crashed: {evidence}")
         self._carry_out(outputs)
+
+    def _tell_crash(self, other: int, incarnation: int) -> None:
+        """Tell the application, once, whoever has found out."""
+        if incarnation > self._told.get(other, -1):
+            self._told[other] = incarnation
+            evidence = self._evidence.get(other, _HEARSAY)
+            self._context.outputs.append(Crashed(other, incarnation, evidence))
 
     # -- what the memberships ask --------------------------------------------------------------
 
@@ -643,6 +659,9 @@ class Machine:
         self._context.outputs.append(Recovered(output.node, output.incarnation))
 
     def _on_departed(self, output: Departed) -> None:
+        if output.incarnation > self._told.get(output.node, -1):
+            tell = partial(self._tell_crash, output.node, output.incarnation)
+            self._context.timers.at(self._context.now_s + _HEARSAY_S, tell)
         if self.links.link(output.node).incarnation <= output.incarnation:
             self.majority.drop(output.node)
 

@@ -100,6 +100,8 @@ class MemberLeft(Output, frozen=True, gc=False):
 
     topic: str
     node: int
+    crashed: bool = False
+    """Whether the incarnation that was a member has crashed; otherwise it has left."""
 
 
 class Arrived(Output, frozen=True, gc=False):

@@ -83,10 +83,10 @@ class Topic:
         if self.phase is MEMBER and not self.closing:
             self.local.emit(MemberJoined(self.name, node))
 
-    def remove(self, node: int) -> None:
+    def remove(self, node: int, crashed: bool = False) -> None:
         self.view.remove(node)
         if self.phase is MEMBER and not self.closing:
-            self.local.emit(MemberLeft(self.name, node))
+            self.local.emit(MemberLeft(self.name, node, crashed))
 
     def admit(self, node: int, counter: int) -> Report | None:
         """Take the subscriber ⟨node, counter⟩ in and report; None if it is known to have left since."""
@@ -100,7 +100,7 @@ class Topic:
         member = self.view.members.get(node)
         if member is None or member.counter < counter:
             if member is not None:
-                self.remove(node)
+                self.remove(node, incarnation_of(member.counter) < incarnation_of(counter))
             self.add(node, counter, received=counter)
             member = self.view.members[node]
         return member
@@ -121,7 +121,7 @@ class Topic:
         final = self.local.ended_finally
         gone = [n for n, m in self.view.members.items() if incarnation_of(m.counter) <= final(n)]
         for node in gone:
-            self.remove(node)
+            self.remove(node, crashed=True)
         self.view.forget_before(final)
 
     def forget(self, over: Incarnations) -> None:

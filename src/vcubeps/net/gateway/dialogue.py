@@ -146,6 +146,8 @@ class LeftEvent(_Event):
 
     topic: str
     node: int
+    crashed: bool
+    """Whether it counts as crashed; otherwise it has left."""
 
 
 class GapEvent(_Event):

@@ -18,8 +18,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from msgspec import UNSET, UnsetType
 
 from vcubeps.net.errors import NodeError, SlowSubscriber
-from vcubeps.net.events import Disconnected, Gap, Joined, Left
-from vcubeps.net.events import Event as NodeEvent
+from vcubeps.net.events import Disconnected, Event, Gap, Joined, Left
 from vcubeps.net.gateway import dialogue
 from vcubeps.net.gateway.refusals import Cause, Refused
 from vcubeps.net.gateway.shared import Shared
@@ -255,14 +254,14 @@ class Session:
         except ConnectionError:
             pass  # `run` notices too
 
-    async def _pass_on_events(self, reading: _Reading, events: AsyncIterator[NodeEvent]) -> None:
+    async def _pass_on_events(self, reading: _Reading, events: AsyncIterator[Event]) -> None:
         try:
             async for event in events:
                 match event:
                     case Joined(topic, node):
                         await self._send(dialogue.JoinedEvent(topic=topic, node=node))
-                    case Left(topic, node):
-                        await self._send(dialogue.LeftEvent(topic=topic, node=node))
+                    case Left(topic, node, crashed):
+                        await self._send(dialogue.LeftEvent(topic=topic, node=node, crashed=crashed))
                     case Gap(topic, reason):
                         await self._send(dialogue.GapEvent(topic=topic, reason=reason))
                     case Disconnected(_, waiting):
