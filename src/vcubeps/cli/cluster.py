@@ -7,7 +7,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from vcubeps.cli import cluster_up, processes
+from vcubeps.cli import cluster_repair, cluster_up, processes
 from vcubeps.cli.cluster_directory import ClusterDirectory, add_directory_option
 from vcubeps.cli.common import CommandError, Parser, Subparsers, integer
 from vcubeps.cli.gateways import check_client, status_at, url_of
@@ -114,6 +114,7 @@ def register(subparsers: Subparsers) -> None:
         epilog=DOWN_EXAMPLE,
     )
     add_directory_option(down)
+    cluster_repair.register(actions)
     down.add_argument(
         "--remove",
         action="store_true",
@@ -123,6 +124,8 @@ def register(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     directory = ClusterDirectory(args.dir)
+    if args.action in ("declare-dead", "voters"):
+        return cluster_repair.run(args)
     if args.action == "down":
         return _down(directory, remove=args.remove)
     check_client()

@@ -1,4 +1,4 @@
-"""What POST /topics/{topic} and GET /topics/{topic}/members answer."""
+"""What the doors for topics and nodes answer."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ class Published(msgspec.Struct, frozen=True):
     acknowledged: Annotated[
         bool, Meta(description="whether every subscriber has received it; false if that was not asked for")
     ]
+
+
+class DeclaredDead(msgspec.Struct, frozen=True):
+    """The others are told that `node` has crashed."""
+
+    node: int
 
 
 class MembersOf(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ import msgspec
 from yarl import URL
 
 from vcubeps.net.gateway import dialogue
-from vcubeps.net.gateway.answers import Published
+from vcubeps.net.gateway.answers import DeclaredDead, Published
 from vcubeps.net.gateway.refusals import Refusal
 from vcubeps.net.status import Status
 from vcubeps.protocol.errors import UsageError
@@ -62,6 +62,10 @@ class GatewayClient:
 
     async def status(self) -> Status:
         return await self._ask("GET", "/status", Status)
+
+    async def declare_dead(self, node: int) -> DeclaredDead:
+        """Make the gateway's node say that `node` has crashed."""
+        return await self._ask("POST", f"/nodes/{node}/declare-dead", DeclaredDead)
 
     async def publish(self, topic: str, payload: bytes, acknowledged: bool = False) -> Published:
         """Accepted, or with `acknowledged` received by every subscriber, when it returns."""

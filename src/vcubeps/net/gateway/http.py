@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,13 +12,15 @@ import msgspec
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
+from vcubeps.net.errors import NodeError
 from vcubeps.net.gateway import openapi
-from vcubeps.net.gateway.answers import MembersOf, Published
+from vcubeps.net.gateway.answers import DeclaredDead, MembersOf, Published
 from vcubeps.net.gateway.prometheus import Exposition
 from vcubeps.net.gateway.refusals import Cause, Refusal, Refused
 from vcubeps.net.gateway.shared import Shared
 from vcubeps.net.gateway.websocket import Session, Socket, frame_bytes_max, limit_silence
 from vcubeps.net.status import health_of, status_of
+from vcubeps.protocol.errors import UsageError
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +58,7 @@ class Doors:
                 web.get("/openapi.json", self.openapi),
                 web.get("/topics/{topic:[^/]+}/members", self.members),
                 web.post("/topics/{topic:[^/]+}", self.publish),
+                web.post("/nodes/{node:[^/]+}/declare-dead", self.declare_dead),
                 web.get("/ws", self.websocket, allow_head=False),
             ]
         )
@@ -102,6 +106,24 @@ class Doors:
         if wanted == "true":
             await self._shared.wait_acknowledged(receipt)
         return _json(Published(topic, receipt.source, receipt.counter, wanted == "true"), 201)
+
+    async def declare_dead(self, request: web.Request) -> web.Response:
+        if not _is_local(request.remote):
+            raise Refused(
+                403,
+                Cause.NOT_LOCAL,
+                f"{request.remote} may not declare nodes dead: ask from the machine that the node runs on",
+            )
+        named = request.match_info["node"]
+        if not named.isdecimal() or len(named) > 7:
+            raise Refused(400, Cause.MALFORMED, f"{named[:20]!r} is no id of a node: give a whole number")
+        try:
+            self._shared.node.declare_dead(int(named))
+        except UsageError as error:
+            raise Refused(400, Cause.MALFORMED, str(error)) from None
+        except NodeError as error:
+            raise Refused(503, Cause.NOT_UP, str(error)) from None
+        return _json(DeclaredDead(int(named)))
 
     async def _body(self, request: web.Request) -> bytes:
         try:
@@ -191,6 +213,13 @@ class Doors:
                 f"a page of {origin[:100]} may not use the gateway at {request.host[:100]}: serve it from there, or "
                 "from a proxy in front of both",
             )
+
+
+def _is_local(remote: str | None) -> bool:
+    try:
+        return remote is not None and ipaddress.ip_address(remote).is_loopback
+    except ValueError:
+        return False
 
 
 def _json(value: object, status: int = 200) -> web.Response:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from vcubeps.net.gateway.answers import MembersOf, Published
+from vcubeps.net.gateway.answers import DeclaredDead, MembersOf, Published
 from vcubeps.net.gateway.dialogue import Event, Operation
 from vcubeps.net.gateway.refusals import Refusal
 from vcubeps.net.status import Health, Status
@@ -30,7 +30,8 @@ def document() -> dict[str, Any]:
         (Operation, Event), ref_template=_SCHEMAS + "{name}"
     )
     _, components = msgspec.json.schema_components(
-        (Health, Status, MembersOf, Published, Refusal, Operation, Event), ref_template=_SCHEMAS + "{name}"
+        (Health, Status, DeclaredDead, MembersOf, Published, Refusal, Operation, Event),
+        ref_template=_SCHEMAS + "{name}",
     )
     return {
         "openapi": "3.1.0",
@@ -86,6 +87,28 @@ def _paths() -> dict[str, Any]:
                 {200: _json_of("The nodes.", MembersOf)}
                 | _refusals({400: "Bad topic.", 404: "This node is no member."}),
                 parameters=[_TOPIC],
+            )
+        },
+        "/nodes/{node}/declare-dead": {
+            "post": _operation(
+                "Say that a node has crashed. For operators, from the node's own machine only.",
+                {200: _json_of("The others are told.", DeclaredDead)}
+                | _refusals(
+                    {
+                        400: "No other node of the cluster file.",
+                        403: "Asked from another machine, or by a page of another site.",
+                        503: "The node cannot serve.",
+                    }
+                ),
+                parameters=[
+                    {
+                        "name": "node",
+                        "in": "path",
+                        "required": True,
+                        "description": "Its id. If it lives, it has to start again, and its subscriptions have a gap.",
+                        "schema": {"type": "integer", "minimum": 0},
+                    }
+                ],
             )
         },
         "/ws": {"get": _websocket()},

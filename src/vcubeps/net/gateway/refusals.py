@@ -16,6 +16,7 @@ class Cause(enum.StrEnum):
     NOT_A_MEMBER = "not-a-member"
     NOT_SUBSCRIBED = "not-subscribed"
     CROSS_SITE = "cross-site"
+    NOT_LOCAL = "not-local"
     NO_SUCH_DOOR = "no-such-door"
     TOO_MANY = "too-many"
     TOO_SLOW = "too-slow"
