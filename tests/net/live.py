@@ -10,7 +10,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import uvloop
 
@@ -198,6 +198,7 @@ class Live:
         limits: Limits | None = None,
         timing: Timing = FAST,
         detection: Detection = PATIENT,
+        partition: Literal["majority", "continue"] = "continue",
         name: str = "live",
         absent: frozenset[int] = frozenset(),
     ) -> None:
@@ -206,6 +207,7 @@ class Live:
         self._absent = absent
         self._limits, self._timing, self._name = limits or Limits(), timing, name
         self._detection = detection
+        self._partition = partition
         self.proxies = Proxies(count) if proxied else None
         self.record = Record()
         self.nodes: dict[int, Node] = {}
@@ -230,7 +232,7 @@ class Live:
             limits=self._limits,
             timing=self._timing,
             detection=self._detection,
-            partition="continue",
+            partition=self._partition,
         )
 
     async def __aenter__(self) -> Live:
