@@ -33,6 +33,7 @@ bench: class-archive  ## speed of the live network beside others, the core, the 
 	$(BIN)/python benchmarks/pubsub.py
 	$(BIN)/python benchmarks/pauses.py
 	$(BIN)/python benchmarks/churn.py
+	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/scale.py

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from node_ablations import ABLATIONS, CAMPAIGN_SEED
-from vcubeps.node import machine
+from vcubeps.node import backoff
 from vcubeps.node import outputs as out
 from vcubeps.node.detector import Detector
 from vcubeps.node.lifecycle import Life
@@ -150,8 +150,8 @@ def test_without_backing_off_a_node_would_start_again_and_again(monkeypatch: pyt
     lasting = Scenario("", (Operation(3.0, "cut", text="0/1", for_s=60.0),), 5.0, nodes=(0, 1, 2), starts=(0, 1, 2),
                        members=(0, 1, 2), partition="continue")  # fmt: skip
     restarts = []
-    for pause_s in (machine._RESTART_PAUSE_S, 0.0):
-        monkeypatch.setattr(machine, "_RESTART_PAUSE_S", pause_s)
+    for pause_s in (backoff._PAUSE_S, 0.0):
+        monkeypatch.setattr(backoff, "_PAUSE_S", pause_s)
         record = Record()
         run_operations(7, lasting.setup, lasting.operations, record)
         restarts.append(record.restarts.total())

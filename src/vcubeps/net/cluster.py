@@ -209,6 +209,8 @@ class _Worker:
         self.process.start()
         theirs.close()
         self.nodes = tuple(share.sockets)
+        self.last: Any = None
+        """Its last answer."""
         self._is_watched = False
         self._owed = 1
         """Answers that have not come yet: nobody may have waited for the last ones."""
@@ -266,6 +268,7 @@ class _Worker:
             answer = self._pipe.recv()
         except (EOFError, OSError):
             raise _WorkerEnded(f"process {self.process.pid} of the cluster has ended") from None
+        self.last = answer
         if isinstance(answer, Failed):
             raise WorkerFailed(f"process {self.process.pid} of the cluster:\n{answer.traceback}")
         return answer

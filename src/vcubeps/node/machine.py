@@ -6,10 +6,10 @@ What a shell owes a node, and what it may do, is at the head of the package.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import partial
 from math import inf
 from typing import Any, ClassVar, TypeAlias
 
+from vcubeps.node.backoff import Backoff
 from vcubeps.node.connection import Connection
 from vcubeps.node.context import Context
 from vcubeps.node.detector import Detector
@@ -20,12 +20,11 @@ from vcubeps.node.lifecycle import TRANSITIONS, Life
 from vcubeps.node.links import Links
 from vcubeps.node.majority import Majority
 from vcubeps.node.memberships import Memberships
+from vcubeps.node.obituaries import Obituaries
 from vcubeps.node.outputs import (
     ERROR,
-    INFO,
     AnyOutput,
     Closed,
-    Crashed,
     Dial,
     Failed,
     LifeChanged,
@@ -72,16 +71,6 @@ _WHY_RESTARTED = {
     RestartReason.NO_QUORUM: "node {node} was left with less than a quorum of the voters",
     RestartReason.ASKED: "node {node} was asked to start again",
 }
-
-_HEARSAY = "other nodes have said so"
-"""The evidence of a crash that this node has not found out by itself."""
-_HEARSAY_S = 0.2
-"""Before it is told: a goodbye, which is no crash, may be on its way."""
-
-_RESTARTS_FREE = 2
-"""So many restarts within `_RESTARTS_S` are made at once; each further one waits twice as long as the one before."""
-_RESTARTS_S = 60.0
-_RESTART_PAUSE_S, _RESTART_PAUSE_MAX_S = 1.0, 30.0
 
 _LEAVING_SHARE = 0.8
 """Of the time that closing may take, for what is to be acknowledged."""
@@ -130,6 +119,7 @@ class Machine:
         self.majority = Majority(voters, node, settings.detection.contact_s)
         self.detector = Detector(self._context, self.links, self)
         self.memberships = Memberships(self._context, self, self._send_bytes)
+        self._obituaries = Obituaries(self._context)
         self._wire = Wire()
         self._frame_bytes = 0
         """Size of the message that is being handled."""
@@ -143,18 +133,13 @@ class Machine:
         self._stores = 0
         """Incarnations among the outputs that have to be stored before what follows."""
         self._is_storing = False
-        self._restarts: list[float] = []
-        """When this node started again, within `_RESTARTS_S`."""
+        self._backoff = Backoff()
         self._pausing: Timer | None = None
         """While a restart is put off, what the new incarnation says is kept in `_kept`."""
         self._kept: list[Output] = []
         self._has_restarted = self._has_come_up = False
         """The outputs at hand say that the peer starts again, or has been let in."""
         self._has_said_goodbye = False
-        self._evidence: dict[int, str] = {}
-        """Node → why this one took it for crashed last."""
-        self._told: dict[int, int] = {}
-        """Node → its newest incarnation whose crash the application has been told of, or that has said goodbye."""
         self.restarts = 0
         self.violations = 0
         self._carriers: dict[type, Callable[[Any], None]] = {
@@ -287,7 +272,7 @@ class Machine:
     def crashed(self) -> dict[int, str]:
         """Nodes that count as crashed → on what evidence."""
         return {
-            other: self._evidence.get(other, _HEARSAY)
+            other: self._obituaries.evidence(other)
             for other in self.settings.ids
             if other != self.id and self.peer.is_up and self.peer.believes_dead(other)
         }
@@ -430,9 +415,7 @@ class Machine:
     def on_goodbye(self, other: int, incarnation: int) -> None:
         self.majority.drop(other)
         self._judge()  # before the peer acts on it
-        self._context.log(INFO, f"node {other} has ended")
-        self._evidence[other] = "it has ended in good order"
-        self._told[other] = max(incarnation, self._told.get(other, -1))  # that is no crash
+        self._obituaries.said_goodbye(other, incarnation)
         self._carry_out(self.peer.suspect(other, incarnation))
 
     def on_round_trip(self, other: int, sent_at_s: float) -> None:
@@ -483,17 +466,8 @@ class Machine:
     def _suspect(self, other: int, incarnation: int, evidence: str) -> None:
         outputs = self.peer.suspect(other, incarnation)
         if outputs:
-            self._evidence[other] = evidence
-            self._tell_crash(other, incarnation)
-            self._context.warn(f"node {other} counts as crashed: {evidence}")
+            self._obituaries.found_out(other, incarnation, evidence)
         self._carry_out(outputs)
-
-    def _tell_crash(self, other: int, incarnation: int) -> None:
-        """Tell the application, once, whoever has found out."""
-        if incarnation > self._told.get(other, -1):
-            self._told[other] = incarnation
-            evidence = self._evidence.get(other, _HEARSAY)
-            self._context.outputs.append(Crashed(other, incarnation, evidence))
 
     # -- what the memberships ask --------------------------------------------------------------
 
@@ -655,13 +629,11 @@ class Machine:
         """Others may have met it before it speaks to this node."""
         link = self.links.link(output.node)
         link.arrived = max(link.arrived, output.incarnation)
-        self._evidence.pop(output.node, None)
+        self._obituaries.came_back(output.node)
         self._context.outputs.append(Recovered(output.node, output.incarnation))
 
     def _on_departed(self, output: Departed) -> None:
-        if output.incarnation > self._told.get(output.node, -1):
-            tell = partial(self._tell_crash, output.node, output.incarnation)
-            self._context.timers.at(self._context.now_s + _HEARSAY_S, tell)
+        self._obituaries.departed(output.node, output.incarnation)
         if self.links.link(output.node).incarnation <= output.incarnation:
             self.majority.drop(output.node)
 
@@ -680,13 +652,10 @@ class Machine:
         self.memberships.void(reason)
         if self.life not in (Life.CLOSING, Life.FAILED):
             self._become(Life.STARTING, reason)
-        self._restarts = [at_s for at_s in self._restarts if now_s - at_s < _RESTARTS_S]
-        beyond = len(self._restarts) - _RESTARTS_FREE
-        self._restarts.append(now_s)
-        if beyond >= 0:
-            pause_s = min(_RESTART_PAUSE_S * 2**beyond, _RESTART_PAUSE_MAX_S)
+        pause_s = self._backoff.restarted(now_s)
+        if pause_s:
             self._context.warn(
-                f"it has started again {beyond + 3} times within a minute: it waits for {pause_s:g} s"
+                f"it has started again {self._backoff.recent} times within a minute: it waits for {pause_s:g} s"
             )
             self._pausing = self._context.timers.at(now_s + pause_s, self._go_on)
 
