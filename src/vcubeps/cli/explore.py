@@ -169,7 +169,8 @@ def run(args: argparse.Namespace) -> int:
         return explore_nodes.run(args)
     if args.scenario is not None:
         raise CommandError("--scenario is one of whole nodes: add --world nodes")
-    args.nodes, args.faults = args.nodes or NODES_DEFAULT, args.faults or "none"
+    args.nodes = NODES_DEFAULT if args.nodes is None else args.nodes
+    args.faults = "none" if args.faults is None else args.faults
     algorithm = _algorithm(args.algorithm)
     allowed = _allowed(args, algorithm)
     if args.replay is not None:

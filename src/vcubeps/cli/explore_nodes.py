@@ -176,7 +176,7 @@ def _print_lines(shown: Outcome, transcript: Transcript) -> None:
 def _replay_command(args: argparse.Namespace, seed: int) -> str:
     command = ["vcubeps", "explore", "--world", "nodes", "--replay", str(seed)]
     for flag, value in (("--nodes", args.nodes), ("--faults", args.faults)):
-        if value:
+        if value is not None:
             command += [flag, value]
     if args.always:
         command += ["--always", *args.always]
@@ -190,8 +190,8 @@ def _allowed(args: argparse.Namespace) -> Allowed:
     if args.only or args.algorithm != "amended":
         flag = "--only" if args.only else "--algorithm"
         raise CommandError(f"{flag} is for peers: leave it out, or leave --world nodes out")
-    low, high = node_range(args.nodes or NODES_DEFAULT, NODES_DEFAULT)
-    text = args.faults or "all"
+    low, high = node_range(NODES_DEFAULT if args.nodes is None else args.nodes, NODES_DEFAULT)
+    text = "all" if args.faults is None else args.faults
     allowed = frozenset(FAULTS) if text == "all" else frozenset() if text == "none" else None
     if allowed is None:
         allowed = frozenset(_names("--faults", text.split(",")))
