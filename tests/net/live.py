@@ -334,6 +334,13 @@ class Live:
                 return False
             if any(topic.sent for topic in machine.memberships):
                 return False
+            if not machine.peer.is_up or not all(
+                machine.peer.known_incarnation(other.id) == other.incarnation
+                and not machine.peer.believes_dead(other.id)
+                for other in self.living
+                if other is not node
+            ):
+                return False
         return all(
             member.subscription.is_closed or not member.subscription.backlog
             for member in self.record.members

@@ -47,10 +47,10 @@ class Watch:
                 self._arrivals[what.topic, what.source, what.counters[-1]] = now_ns
             if tracer is not None:
                 tracer.received(what, now_ns)
-        elif type(what) is Accepted:
-            self._measures.topic(what.topic).publications += 1
+        elif type(what) is Started:
+            self._measures.topic(what.topic).publications += len(what.items)
             if tracer is not None:
-                tracer.published(what.topic, what.counter, now_ns)
+                tracer.started(what, now_ns)
         elif type(what) is Restarted:
             self._measures.restarts += 1
             self._arrivals.clear()
@@ -59,8 +59,8 @@ class Watch:
                     tracer.left(topic, NOBODY_ASKED_NS, now_ns)
         elif tracer is None:
             return
-        elif type(what) is Started:
-            tracer.started(what, now_ns)
+        elif type(what) is Accepted:
+            tracer.published(what.topic, what.counter, now_ns)
         elif type(what) is Acknowledged:
             tracer.acknowledged(what.topic, what.counter, now_ns)
         elif type(what) is Subscribed:

@@ -16,6 +16,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from time import clock_gettime
 from typing import Any
 
 from vcubeps.net.config import ConfigError
@@ -32,6 +33,7 @@ from vcubeps.net.transport import Transport
 from vcubeps.node import outputs as out
 from vcubeps.node.connection import Connection
 from vcubeps.node.errors import NodeError
+from vcubeps.node.lifecycle import Life
 from vcubeps.node.machine import Machine
 from vcubeps.node.settings import ClusterSettings, host_and_port
 from vcubeps.protocol.errors import UsageError
@@ -50,7 +52,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 def now_s() -> float:
     """Seconds on a clock that does not go back, and goes on while the machine sleeps."""
-    return time.clock_gettime(_CLOCK)
+    return clock_gettime(_CLOCK)
 
 
 class Shell:
@@ -64,13 +66,22 @@ class Shell:
         tracer: Tracer | None = None,
     ) -> None:
         self.settings = settings
+        self._payload_bytes_max = settings.limits.payload_bytes_max
         self.id = node
         self.loop = asyncio.get_running_loop()
         self.measures = Measures()
         self.tracer = tracer
         self.watch = Watch(node, self.measures, tracer)
         self._incarnations = incarnations
-        self.machine = Machine(settings, node, incarnations.next(), secrets.randbits(62), now_s(), self.watch)
+        self.machine = Machine(
+            settings,
+            node,
+            incarnations.next(),
+            secrets.randbits(62),
+            now_s(),
+            self.watch,
+            tells_publications=tracer is not None,
+        )
         self.started_s = now_s()
         self.failure: Exception | None = None
         """Why this node can do nothing any more."""
@@ -122,8 +133,6 @@ class Shell:
 
     def start(self) -> None:
         self.machine.start(now_s())
-        if self.machine.peer.is_up:
-            self._up.set()
         self.carry_out()
 
     def carry_out(self) -> None:
@@ -198,7 +207,7 @@ class Shell:
         return connection
 
     def on_bytes(self, connection: Connection, count: int) -> None:
-        self.machine.received(connection, count, now_s())
+        self.machine.received(connection, count, clock_gettime(_CLOCK))
         self.carry_out()
 
     def on_writable(self, connection: Connection) -> None:
@@ -260,26 +269,32 @@ class Shell:
         for subscription in self.subscriptions.get(output.batch.topic, ()):
             subscription.deliver(output.batch, output.size)
 
-    async def publish(self, subscription: Subscription, payload: bytes) -> Receipt:
-        """Accepted when it returns; waits while the topic is under back-pressure."""
-        name = subscription.topic
-        limit = self.settings.limits.payload_bytes_max
-        if len(payload) > limit:
+    def publish(self, subscription: Subscription, payload: bytes) -> Receipt | None:
+        """Accepted when it returns; None while the topic is under back-pressure."""
+        if len(payload) > self._payload_bytes_max:
             raise self.refused(
                 UsageError(
-                    f"payload has {len(payload)} bytes, the limit is {limit} (limits.payload_bytes_max): send it in "
-                    "parts"
+                    f"payload has {len(payload)} bytes, the limit is {self._payload_bytes_max} "
+                    "(limits.payload_bytes_max): send it in parts"
                 )
             )
-        data = stamped(payload, time.time_ns())
-        counter = self.machine.publish(name, data, now_s())
-        while not counter:
+        name = subscription.topic
+        counter = self.machine.publish(name, stamped(payload, time.time_ns()), clock_gettime(_CLOCK))
+        if not counter:
+            return None
+        if not self._turn_scheduled or self.machine.has_outputs:
+            self.carry_out()
+        return Receipt(self.receipts[name], self.id, counter)
+
+    async def publish_later(self, subscription: Subscription, payload: bytes) -> Receipt:
+        """Wait until there is room."""
+        while True:
             await self._wait_for_room(subscription)
             self.check_alive()
             subscription.check_open()
-            counter = self.machine.publish(name, data, now_s())
-        self.carry_out()
-        return Receipt(self.receipts[name], self.id, counter)
+            receipt = self.publish(subscription, payload)
+            if receipt is not None:
+                return receipt
 
     async def _wait_for_room(self, subscription: Subscription) -> None:
         warning = None
@@ -350,13 +365,13 @@ class Shell:
     def _life_changed(self, output: out.LifeChanged) -> None:
         log.info("node %d is %s: %s", self.id, output.life.value, output.reason)
         self._say(LifeChanged(output.life.value, output.reason))
-        if self.machine.peer.is_up:
-            self._up.set()
-        else:
+        if output.life is Life.STARTING:
             self._up.clear()
+        else:
+            self._up.set()
 
     async def wait_until_up(self) -> None:
-        while not self.machine.peer.is_up:
+        while self.machine.life is Life.STARTING:
             self.check_alive()
             await self._up.wait()
         self.check_alive()

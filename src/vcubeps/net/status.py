@@ -101,7 +101,7 @@ class Status(msgspec.Struct, frozen=True):
     version: str
     pid: int
     uptime_s: float
-    up: Annotated[bool, Meta(description="whether the other nodes have let it in, and nothing has failed")]
+    up: Annotated[bool, Meta(description="whether it takes part: let in, in contact, and nothing has failed")]
     life: Annotated[str, Meta(description="starting, up, isolated, closing, closed or failed")]
     failure: Annotated[str | None, Meta(description="why it can do nothing any more")]
     problems: Annotated[
@@ -140,7 +140,7 @@ def health_of(shell: Shell) -> Health:
         return Health("failed", cluster, node, str(shell.failure))
     if life is Life.ISOLATED:
         return Health("isolated", cluster, node, shell.machine.isolation())
-    if not shell.machine.peer.is_up:
+    if life is not Life.UP:
         problems = shell.problems()
         missing = "".join(f"; node {other}: {reason}" for other, reason in list(problems.items())[:3])
         return Health(
@@ -164,7 +164,7 @@ def status_of(shell: Shell, clients: int = 0, refusals: Mapping[str, int] = Mapp
         version=package_version(),
         pid=os.getpid(),
         uptime_s=round(time_s - shell.started_s, 3),
-        up=machine.peer.is_up and shell.failure is None,
+        up=machine.life_at(time_s) is Life.UP and shell.failure is None,
         life=machine.life_at(time_s).value,
         failure=None if shell.failure is None else str(shell.failure),
         problems=shell.problems(),

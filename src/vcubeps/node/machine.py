@@ -18,7 +18,7 @@ from vcubeps.node.greeting import Identity, Refusal
 from vcubeps.node.inputs import Join, Leave, Publish
 from vcubeps.node.lifecycle import TRANSITIONS, Life
 from vcubeps.node.links import Links
-from vcubeps.node.majority import Majority
+from vcubeps.node.majority import NEVER_S, Majority
 from vcubeps.node.memberships import Memberships
 from vcubeps.node.obituaries import Obituaries
 from vcubeps.node.outputs import (
@@ -62,6 +62,9 @@ from vcubeps.protocol.outputs import (
 )
 from vcubeps.protocol.voters import Voters
 
+UP, CLOSING = Life.UP, Life.CLOSING
+"""By these names on the path of every message."""
+
 Observer: TypeAlias = Callable[[float, int, int, object], None]
 """Is told of everything that a node's peer is asked and tells: time, node, incarnation, what."""
 
@@ -91,12 +94,16 @@ class Machine:
         seed: int,
         now_s: float,
         observe: Observer | None = None,
+        *,
+        tells_publications: bool = True,
     ) -> None:
         """`incarnation` is greater than any that this node has been before; `seed` is drawn at random for each
-        process."""
+        process. `observe` is told of each publication as it is accepted only if `tells_publications`: there may be
+        very many."""
         self.settings = settings
         self.id = node
         self._observe = observe
+        self._tells_publications = tells_publications and observe is not None
         self._context = Context(settings, node, seed, now_s)
         voters = Voters(settings.voting) if settings.voting is not None else None
         self.peer = self.make_peer(
@@ -128,6 +135,8 @@ class Machine:
         """Of its life: by this name on the path of every message."""
         self._isolated = False
         """What the peer has been told."""
+        self._calm_until_s = NEVER_S
+        """Before then `_begin` has nothing to do but to take the time: no timer is due, and contact lasts."""
         self._releasable: dict[str, None] = {}
         """Topics with publications that wait for the end of the turn."""
         self._stores = 0
@@ -160,6 +169,7 @@ class Machine:
 
     def observe(self, observer: Observer) -> None:
         """From now on `observer` is told too."""
+        self._tells_publications = True
         first = self._observe
         if first is None:
             self._observe = observer
@@ -214,12 +224,16 @@ class Machine:
         """`count` bytes have arrived in the room of `connection`."""
         if self._has_ended or connection.is_ended:
             return
-        self._begin(now_s)
+        if now_s < self._calm_until_s:
+            self._context.now_s = now_s
+        else:
+            self._begin(now_s)
         try:
             self.links.received(connection, count)
         except Exception as error:
             self.fault(error)
-        self._end()
+        if self.life is CLOSING:
+            self._advance_closing()
 
     def tick(self, now_s: float) -> None:
         """It is `next_tick_s`, or later."""
@@ -278,6 +292,11 @@ class Machine:
         }
 
     @property
+    def has_outputs(self) -> bool:
+        """Whether `take_outputs` may have something."""
+        return bool(self._context.outputs)
+
+    @property
     def is_dirty(self) -> bool:
         """Whether `end_turn` has to be called."""
         return bool(self._releasable) or self.links.is_dirty
@@ -320,8 +339,11 @@ class Machine:
     def publish(self, name: str, payload: bytes, now_s: float) -> int:
         """The counter of a publication that is accepted; 0 if it has to wait, and `Room` says when to try again. Raises
         Isolated where nothing may be started."""
-        self._begin(now_s)
-        if self.life is not Life.UP:
+        if now_s < self._calm_until_s:
+            self._context.now_s = now_s
+        else:
+            self._begin(now_s)
+        if self.life is not UP:
             self._check_open()
             if self.life is Life.ISOLATED:
                 raise Isolated(self.isolation())
@@ -335,14 +357,13 @@ class Machine:
         accepted = outputs[0]
         assert type(accepted) is Accepted
         topic.published(accepted.counter, len(payload))
-        if self._observe is not None:
+        if self._tells_publications:
             self._tell(Publish(name, payload))
             self._tell(accepted)
         if comes_alone:
             self._carry_out(outputs[1:], hurry=True)
         else:
             self._releasable[name] = None
-        self._end()
         return accepted.counter
 
     def is_full(self, name: str) -> bool:
@@ -414,6 +435,7 @@ class Machine:
 
     def on_goodbye(self, other: int, incarnation: int) -> None:
         self.majority.drop(other)
+        self._calm_until_s = NEVER_S
         self._judge()  # before the peer acts on it
         self._obituaries.said_goodbye(other, incarnation)
         self._carry_out(self.peer.suspect(other, incarnation))
@@ -496,6 +518,7 @@ class Machine:
             self.detector.on_late(now_s - context.timers.next_s)
         if self.majority.is_isolated(now_s) != self._isolated:
             self._judge()
+        self._calm_until_s = min(context.timers.next_s, self.majority.lasts_until_s)
 
     def _end(self) -> None:
         if self.life is Life.CLOSING:
@@ -636,6 +659,7 @@ class Machine:
         self._obituaries.departed(output.node, output.incarnation)
         if self.links.link(output.node).incarnation <= output.incarnation:
             self.majority.drop(output.node)
+            self._calm_until_s = NEVER_S
 
     # -- crashes of this node, as the others see it --------------------------------------------
 

@@ -76,7 +76,7 @@ class _NodeCollector(Collector):
         )
         info.add_metric((shell.settings.cluster, str(shell.id), package_version()), 1)
         yield info
-        up = shell.machine.peer.is_up and shell.failure is None
+        up = shell.machine.life_at(now_s()) is Life.UP and shell.failure is None
         yield _gauge("vcubeps_up", "Whether the node takes part: 1 or 0.", int(up))
         isolated = shell.machine.life_at(now_s()) is Life.ISOLATED
         yield _gauge(
