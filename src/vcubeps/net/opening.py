@@ -25,8 +25,8 @@ def open_node(
     """This process becomes node `node` of a cluster: await it, or use `async with`.
 
     `cluster` is the cluster file (docs/reference/cluster-file.md), or its settings. `sock` may be a socket that
-    listens already. Returns when the node listens and, if it has run before, the others have let it in again;
-    `on_listening` is called before that.
+    listens already. Returns when the node takes part: it listens, the others have let it in if it has run before, and
+    it is in contact with a quorum of the voters; `on_listening` is called when it listens.
 
         async with vcubeps.open("cluster.toml", node=3) as node, node.subscribe("room") as room:
             await room.publish(b"hello")
