@@ -239,11 +239,12 @@ class Live:
         if self.proxies is not None:
             for (_, other), way in self.proxies.ways.items():
                 await way.open(*self.listening[other].getsockname())
-        for number in range(self._count):
-            if number in self._absent:
-                self.listening[number].close()
-            else:
-                await self.start(number)
+        for number in self._absent:
+            self.listening[number].close()
+        # All at once: where voters decide, the first waits for others.
+        present = [number for number in range(self._count) if number not in self._absent]
+        started = await asyncio.gather(*(self._open(number) for number in present))
+        self.nodes = dict(zip(present, started, strict=True))
         for node in self.nodes.values():
             for number in self._absent:
                 node._shell.machine.on_silence(number, "it is absent")
@@ -253,11 +254,14 @@ class Live:
 
     async def start(self, number: int) -> Node:
         """Start node `number`; where it ran before, as its next incarnation."""
+        node = self.nodes[number] = await self._open(number)
+        return node
+
+    async def _open(self, number: int) -> Node:
         if self.listening[number].fileno() < 0:
             self.listening[number] = _listening(int(self.addresses[number].rpartition(":")[2]))
         sock = self.listening[number]
         node = await start_node(self.settings(number), number, self._incarnations[number], sock, None)
-        self.nodes[number] = node
         self.record.follow(node)
         return node
 
