@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import sys
 from collections.abc import Collection, Sequence
-from typing import TextIO
+from functools import partial
 
 from vcubeps.cli import explore_nodes
 from vcubeps.cli.common import (
@@ -15,10 +14,15 @@ from vcubeps.cli.common import (
     Subparsers,
     abbreviated,
     integer,
-    progress_bar,
-    usable_cores,
 )
-from vcubeps.cli.explore_nodes import node_range
+from vcubeps.cli.explore_common import (
+    SCHEDULES_DEFAULT,
+    check_replay,
+    concluded,
+    node_range,
+    print_promises,
+    searched,
+)
 from vcubeps.cli.interrupts import INTERRUPTED
 from vcubeps.sim.explore import Allowed, CampaignResult, Outcome, campaign, run_operations, run_schedule
 from vcubeps.sim.explore.algorithms import ALGORITHMS, FAULT_FREE
@@ -40,10 +44,7 @@ from vcubeps.sim.explore.shrink import shrink
 from vcubeps.sim.explore.trace import Trace
 
 SCHEDULES_MAX = 10**7
-SCHEDULES_DEFAULT = 1000
 JOBS_MAX = 1024
-SEEDS_LISTED = 5
-"""Failing schedules that are named; all of them with --json."""
 NODES_DEFAULT = f"{NODES_MIN}-{NODES_MAX}"
 
 DESCRIPTION = """\
@@ -173,46 +174,21 @@ def run(args: argparse.Namespace) -> int:
     args.faults = "none" if args.faults is None else args.faults
     algorithm = _algorithm(args.algorithm)
     allowed = _allowed(args, algorithm)
+    check_replay(args)
     if args.replay is not None:
-        for flag, value in (("--schedules", args.schedules), ("--seed", args.seed), ("--jobs", args.jobs)):
-            if value is not None:
-                raise CommandError(
-                    f"--replay runs one schedule, which {flag} says nothing about: leave {flag} out"
-                )
         return _replay(args, allowed, algorithm)
-    if args.no_shrink:
-        raise CommandError(
-            "--no-shrink only makes sense for one schedule: add --replay SEED, or leave it out"
-        )
-    result, was_interrupted = _campaign(args, allowed, algorithm)
+    result = CampaignResult()
+    was_interrupted = searched(args, result, partial(campaign, allowed=allowed, algorithm=algorithm))
     if was_interrupted and not result.schedules:
         return INTERRUPTED
     if args.json:
         print(json.dumps(_as_json(result, algorithm)))
     else:
         _print_table(result, algorithm)
-    if result.failing_seeds:
-        _print_failing(args, result.failing_seeds, sys.stderr if args.json else sys.stdout)
-    if was_interrupted:
-        print("interrupted: these are the schedules that had ended", file=sys.stderr)
-        return INTERRUPTED
-    return 1 if result.failing_seeds else 0
+    return concluded(args, result, was_interrupted, _replay_command)
 
 
 # A campaign.
-
-
-def _campaign(args: argparse.Namespace, allowed: Allowed, algorithm: str) -> tuple[CampaignResult, bool]:
-    """What came of it, and whether it was interrupted."""
-    jobs = args.jobs or usable_cores()
-    schedules, seed = args.schedules or SCHEDULES_DEFAULT, args.seed or 0
-    result = CampaignResult()
-    try:
-        with progress_bar("schedules", schedules) as progress:
-            campaign(schedules, seed, allowed, algorithm, jobs=jobs, progress=progress, into=result)
-    except KeyboardInterrupt:
-        return result, True
-    return result, False
 
 
 def _as_json(result: CampaignResult, algorithm: str) -> dict[str, object]:
@@ -227,12 +203,7 @@ def _as_json(result: CampaignResult, algorithm: str) -> dict[str, object]:
 
 def _print_table(result: CampaignResult, algorithm: str) -> None:
     print(f"{algorithm} algorithm, {result.schedules} schedules\n")
-    explore_nodes.print_promises(result, PROMISES)
-
-
-def _print_failing(args: argparse.Namespace, seeds: Sequence[int], file: TextIO) -> None:
-    listed = ", ".join(map(str, seeds[:SEEDS_LISTED])) + (", …" if len(seeds) > SEEDS_LISTED else "")
-    print(f"failing: {listed}; replay the first with:\n  {_replay_command(args, seeds[0])}", file=file)
+    print_promises(result, PROMISES)
 
 
 # One schedule.

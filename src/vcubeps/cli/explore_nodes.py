@@ -5,21 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 
-from vcubeps.cli.common import CommandError, abbreviated, progress_bar, usable_cores, whole_number
+from vcubeps.cli.common import CommandError, abbreviated
+from vcubeps.cli.explore_common import check_replay, concluded, node_range, print_promises, searched
 from vcubeps.cli.interrupts import INTERRUPTED
 from vcubeps.sim.explore.campaigns import CampaignResult
 from vcubeps.sim.explore.nodes import conduct
 from vcubeps.sim.explore.nodes.faults import FAULTS
 from vcubeps.sim.explore.nodes.scenarios import SCENARIOS
 from vcubeps.sim.explore.nodes.search import PROMISES, Outcome, campaign, run_operations, run_schedule, shrink
-from vcubeps.sim.explore.nodes.setup import NODES_MAX, NODES_MIN, Allowed
+from vcubeps.sim.explore.nodes.setup import Allowed
 from vcubeps.sim.explore.nodes.transcript import Transcript
 
-SCHEDULES_DEFAULT = 1000
-SEEDS_LISTED = 5
 NODES_DEFAULT = "2-12"
 
 
@@ -35,54 +34,19 @@ def run(args: argparse.Namespace) -> int:
     if args.scenario is not None:
         return _play(args)
     allowed = _allowed(args)
+    check_replay(args)
     if args.replay is not None:
-        for flag, value in (("--schedules", args.schedules), ("--seed", args.seed), ("--jobs", args.jobs)):
-            if value is not None:
-                raise CommandError(
-                    f"--replay runs one schedule, which {flag} says nothing about: leave {flag} out"
-                )
         return _replay(args, allowed)
-    if args.no_shrink:
-        raise CommandError(
-            "--no-shrink only makes sense for one schedule: add --replay SEED, or leave it out"
-        )
-    result, was_interrupted = _campaign(args, allowed)
+    result = CampaignResult(tuple(PROMISES))
+    was_interrupted = searched(args, result, partial(campaign, allowed=allowed))
+    if was_interrupted and not result.schedules:
+        return INTERRUPTED
     if args.json:
         print(json.dumps(_as_json(result)))
     else:
         print(f"whole nodes, {result.schedules} schedules\n")
         print_promises(result, PROMISES)
-    if result.failing_seeds:
-        listed = ", ".join(map(str, result.failing_seeds[:SEEDS_LISTED]))
-        more = ", …" if len(result.failing_seeds) > SEEDS_LISTED else ""
-        command = _replay_command(args, result.failing_seeds[0])
-        print(
-            f"failing: {listed}{more}; replay the first with:\n  {command}",
-            file=sys.stderr if args.json else sys.stdout,
-        )
-    if was_interrupted:
-        print("interrupted: these are the schedules that had ended", file=sys.stderr)
-        return INTERRUPTED
-    return 1 if result.failing_seeds else 0
-
-
-def _campaign(args: argparse.Namespace, allowed: Allowed) -> tuple[CampaignResult, bool]:
-    """What came of it, and whether it was interrupted."""
-    schedules = args.schedules or SCHEDULES_DEFAULT
-    result = CampaignResult(tuple(PROMISES))
-    try:
-        with progress_bar("schedules", schedules) as progress:
-            campaign(
-                schedules,
-                args.seed or 0,
-                allowed,
-                jobs=args.jobs or usable_cores(),
-                progress=progress,
-                into=result,
-            )
-    except KeyboardInterrupt:
-        return result, True
-    return result, False
+    return concluded(args, result, was_interrupted, _replay_command)
 
 
 def _as_json(result: CampaignResult) -> dict[str, object]:
@@ -92,16 +56,6 @@ def _as_json(result: CampaignResult) -> dict[str, object]:
         "violations": result.violations,
         "failing_seeds": [str(seed) for seed in result.failing_seeds],
     }
-
-
-def print_promises(result: CampaignResult, promised: Mapping[str, str]) -> None:
-    """How often each promise was broken."""
-    print(f"  {'broken in':>9} {'':>7}  promise")
-    for name, promise in promised.items():
-        count = result.violations[name]
-        share = f"{100 * count / result.schedules:.1f} %" if count else ""
-        print(f"  {count:>9} {share:>7}  {name}: {promise}")
-    print(f"\n{len(result.failing_seeds)} of {result.schedules} schedules broke a promise")
 
 
 # One schedule.
@@ -207,22 +161,3 @@ def _names(flag: str, given: Sequence[str]) -> list[str]:
                 "none"
             )
     return names
-
-
-def node_range(text: str, usual: str) -> tuple[int, int]:
-    """What --nodes says."""
-    low_text, dash, high_text = text.partition("-")
-    low = whole_number(low_text)
-    high = whole_number(high_text) if dash else low
-    if low is None or high is None:
-        raise CommandError(
-            f"--nodes {abbreviated(text)!r} is neither a number nor a range: "
-            f"give one within {NODES_MIN} to {NODES_MAX}, such as {usual}"
-        )
-    if low > high:
-        raise CommandError(f"--nodes {abbreviated(text)} runs backwards: write the smaller number first")
-    if low < NODES_MIN or high > NODES_MAX:
-        raise CommandError(
-            f"--nodes {abbreviated(text)} is outside {NODES_MIN} to {NODES_MAX}: give a range within it"
-        )
-    return low, high

@@ -8,8 +8,7 @@ from random import Random
 from vcubeps.mixing import mix
 from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing
 from vcubeps.sim.explore.nodes.faults import FAULTS
-
-NODES_MIN, NODES_MAX = 2, 64
+from vcubeps.sim.explore.options import NODES_MAX, NODES_MIN
 
 _DETECTIONS = (
     Detection(),
