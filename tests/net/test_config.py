@@ -477,6 +477,60 @@ def test_the_first_wait_between_attempts_is_not_above_the_longest():
     assert parse(LEAST + "[timing]\nreconnect_min_s = 2", "c.toml").timing.reconnect_min_s == 2
 
 
+@pytest.mark.parametrize(
+    ("timings", "problem"),
+    [
+        (
+            "ping_s = 1",
+            "detection.contact_s must be at least twice detection.ping_s (1), got 1.25: raise it, or lower "
+            "detection.ping_s",
+        ),
+        (
+            "suspect_after_s = 1.4",
+            "detection.suspect_after_s must be at least 1.2 times detection.contact_s (1.25), got 1.4: raise it, or "
+            "who is cut off would suspect the others before it knows",
+        ),
+    ],
+)
+def test_timings_by_which_nodes_would_accuse_each_other_wrongly_are_refused(timings, problem):
+    assert refusal(f"{LEAST}[detection]\n{timings}") == f"c.toml: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        (
+            "voters = [7]",
+            "voters must be ids of nodes, got 7, which no node has: correct it, or add the node",
+        ),
+        ("voters = [0, 0]", "voters must be different, got [0, 0]: name each once"),
+        (
+            'partition = "continue"\nvoters = [0]',
+            'voters decide only where partition is "majority", got "continue": remove one of the two',
+        ),
+    ],
+)
+def test_voters_that_could_not_decide_are_refused(keys, problem):
+    assert refusal(f"{keys}\n{LEAST}") == f"c.toml: {problem}"
+
+
+def of(count, **keys):
+    nodes = tuple(NodeSettings(id=number, address=f"10.0.0.1:{7000 + number}") for number in range(count))
+    return cluster(nodes=nodes, **keys)
+
+
+def test_all_nodes_vote_as_long_as_each_can_stay_in_contact_with_half_of_them():
+    assert of(8).voting == tuple(range(8))
+    assert of(21).voting == tuple(range(21))
+    assert of(22).voting == tuple(range(9))
+    assert of(22, partition="continue").voting is None
+
+
+def test_more_voters_than_a_node_can_stay_in_contact_with_are_refused():
+    with pytest.raises(ConfigError, match="voters must be at most 21 with these timings, got 22: name fewer"):
+        parse(dump(of(22, voters=tuple(range(22)))), "c.toml")
+
+
 # What is written.
 
 

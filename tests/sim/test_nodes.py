@@ -18,7 +18,7 @@ from vcubeps.sim.explore.campaigns import schedule_seed
 from vcubeps.sim.explore.nodes.faults import FAULTS
 from vcubeps.sim.explore.nodes.scenarios import FAULT_AT_S, SCENARIOS, Scenario
 from vcubeps.sim.explore.nodes.schedule import Operation
-from vcubeps.sim.explore.nodes.search import PROMISES, Outcome, run_operations, run_schedule, shrink
+from vcubeps.sim.explore.nodes.search import run_operations, run_schedule, shrink
 from vcubeps.sim.explore.nodes.setup import Allowed
 from vcubeps.sim.explore.nodes.transcript import Transcript
 
@@ -160,10 +160,6 @@ def test_without_backing_off_a_node_would_start_again_and_again(monkeypatch: pyt
     assert restarts[1] >= 2 * restarts[0]
 
 
-def test_every_promise_has_a_name_and_a_sentence() -> None:
-    assert all(name.islower() and promise for name, promise in PROMISES.items())
-
-
 # -- what real faults do ---------------------------------------------------------------------------
 
 
@@ -287,6 +283,10 @@ def test_files_that_differ_are_told_at_once_on_both_sides() -> None:
     assert told == set(range(8))
 
 
-def test_a_scenario_tells_what_it_is() -> None:
-    assert all(scenario.what for scenario in SCENARIOS.values())
-    assert isinstance(run_operations(1, SCENARIOS["kill"].setup, ()), Outcome)
+def test_idle_nodes_say_no_more_than_twice_the_dimensions_in_an_interval() -> None:
+    quiet = Scenario("", (Operation(12.0, "subscribe", 0, "a"),), until_s=1.0, members=())
+    record = played(quiet)
+
+    said = [node for at_s, node, what in record.of(out.Write) if 2.0 <= at_s < 12.0]
+    intervals = 10.0 / quiet.setup.detection.ping_s
+    assert 1.0 < len(said) / 8 / intervals <= 2 * 3

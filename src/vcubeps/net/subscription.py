@@ -269,7 +269,7 @@ class Subscription:
         state = "closed" if self.is_closed else f"{len(self.members)} members"
         return f"Subscription({self.topic!r}, {state}, {self.backlog} unread)"
 
-    # -- what the runtime does -----------------------------------------------------------------
+    # -- what the node does --------------------------------------------------------------------
 
     def check_open(self) -> None:
         if self.is_closed:

@@ -144,7 +144,7 @@ class TraceWriter:
         for topic in list(self._own):
             self._abandon(topic)
         self._hand_over()
-        # All is said, and who has left has left, unless the runtime was not able to say so.
+        # All is said, and who has left has left, unless the node was not able to say so.
         self._submit(Collected(), self._provisional_ends(), None)
         for future, _ in self._under_way:
             await asyncio.wrap_future(future)

@@ -15,7 +15,7 @@ from vcubeps.mixing import mix
 from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES, MAX_QUEUED
 
 STAMP_BYTES = 8
-"""What the runtime puts before each payload: the time of publication."""
+"""What a node puts before each payload: the time of publication."""
 
 
 PAYLOAD_BYTES_MAX = MAX_PAYLOAD_BYTES - STAMP_BYTES
@@ -90,7 +90,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long the runtime waits for what."""
+    """How long a node waits for what."""
 
     connect_timeout_s: Annotated[
         float, Meta(gt=0, description="for a connection and its handshake, before another attempt")
@@ -203,8 +203,8 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         tuple[int, ...] | None,
         Meta(
             description="the nodes that decide where `partition` is `majority`. If left out: all, or in a cluster of "
-            f"more than about 16 nodes the {_VOTERS_USUAL} with the smallest ids, since every node has to stay in "
-            "contact with half of the voters"
+            f"more than 21 nodes (more or fewer with other timings) the {_VOTERS_USUAL} with the smallest ids, since "
+            "every node has to stay in contact with half of the voters"
         ),
     ] = None
     limits: Limits = Limits()

@@ -1,6 +1,6 @@
 """The causal broadcast: one deterministic state machine per node, without clock, socket, thread or randomness.
 
-A `Peer` takes inputs, one at a time, and returns the outputs that each of them caused. A *driver* (the runtime, the
+A `Peer` takes inputs, one at a time, and returns the outputs that each of them caused. A *driver* (a node, the
 explorer, the reference simulation, a test) makes the inputs happen and carries the outputs out. This is what a driver
 owes a peer, and what it may do.
 

@@ -39,7 +39,7 @@ FEATURES: Mapping[str, str] = {
     "permuted": "what one input sends leaves in any order, on FIFO links too",
     "greetings": "a node that connects says which incarnation it is",
     "digests": "copies leave their recipients to the receiver's view, however few they are",
-    "held": "publications wait for a release and leave together, as at the end of a turn of the runtime",
+    "held": "publications wait for a release and leave together, as at the end of a node's turn",
     "large": f"more than {NODES_USUAL_MAX} nodes",
     "long": f"{OPERATIONS_LONG[0]} to {OPERATIONS_LONG[1]} operations, all on one topic",
 }

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vcubeps.node import outputs as out
-from vcubeps.node.greeting import Cause
 from vcubeps.protocol.outputs import Accepted, Restarted, Started
 from vcubeps.sim.explore.checkers import Violation
 from vcubeps.sim.explore.nodes.process import Process
@@ -26,7 +25,6 @@ PROMISES: Mapping[str, str] = {
     "bounded": "what has passed is forgotten",
 }
 
-_HARMLESS = frozenset({Cause.COLLISION.value, Cause.CLOSING.value})
 _APPLICATION = frozenset({"subscribe", "unsubscribe", "publish", "start"})
 _TIMERS_MAX = 400
 _MUTE = (out.Write, out.WriteAll, out.Dial, out.Store, out.Delivered)

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeAlias
 
 from vcubeps.mixing import mix64
 from vcubeps.node.connection import Connection
 from vcubeps.sim.explore.nodes.setup import Setup
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    Data: TypeAlias = bytes | None
+Data: TypeAlias = bytes | None
+"""What travels; None is the end of the connection."""
 
 PAUSED_BYTES = 64 << 10
 """When so much waits on a connection, its node is told to pause."""
@@ -143,7 +141,7 @@ class Streams:
 
     def reset(self, one: int, other: int) -> None:
         """Some connection between two nodes is lost, perhaps in the middle of a frame."""
-        for connection, end in list(self.ends.items()):
+        for end in list(self.ends.values()):
             if (
                 end.process.node == one
                 and end.other.process.node == other
@@ -160,7 +158,6 @@ class Streams:
                     for data in part:
                         self._queue(each, data)
                     self._queue(each, None)
-                del connection
                 return
 
     def gone(self, process: Receiver, silently: bool) -> None:
