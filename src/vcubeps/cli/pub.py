@@ -15,7 +15,7 @@ from vcubeps.cli import interrupts
 from vcubeps.cli.common import CommandError, Subparsers
 from vcubeps.cli.gateways import CHOICE, add_gateway_options, chosen_gateway, explain_waiting
 from vcubeps.cli.streams import input_lines
-from vcubeps.node.settings import PAYLOAD_BYTES_MAX
+from vcubeps.protocol.limits import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
     from vcubeps.net.gateway.client import PublishStream
@@ -105,7 +105,7 @@ async def _payloads(args: argparse.Namespace) -> AsyncGenerator[bytes, None]:
     if args.message is not None:
         yield os.fsencode(args.message)
         return
-    async for line in input_lines(PAYLOAD_BYTES_MAX):
+    async for line in input_lines(MAX_PAYLOAD_BYTES):
         yield line
 
 

@@ -1,31 +1,18 @@
-"""What the application receives, and how payloads are stamped and coded."""
+"""What the application receives, and how payloads are coded."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import msgspec
 
-from vcubeps.node.settings import STAMP_BYTES
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.messages import Barrier
 from vcubeps.protocol.outputs import Deliver
-
-_STAMP = struct.Struct(">Q")
-assert _STAMP.size == STAMP_BYTES
-
-
-def stamped(payload: bytes, now_ns: int) -> bytes:
-    """`payload` as it travels: with the time of publication before it."""
-    return _STAMP.pack(now_ns) + payload
-
-
-def stamp_ns(data: bytes) -> int:
-    """When `data` was published; 0 if it is too short to say so."""
-    return int(_STAMP.unpack_from(data)[0]) if len(data) >= STAMP_BYTES else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +42,10 @@ def _bytes_only(value: Any) -> bytes:
     )
 
 
+BYTES = Codec("bytes", _bytes_only, bytes)
+
 CODECS: Mapping[str, Codec] = {
-    "bytes": Codec("bytes", _bytes_only, bytes),
+    "bytes": BYTES,
     "json": Codec("json", msgspec.json.encode, msgspec.json.decode),
     "msgpack": Codec("msgpack", msgspec.msgpack.encode, msgspec.msgpack.decode),
 }
@@ -69,24 +58,36 @@ def codec_named(name: str) -> Codec:
     return codec
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """What the publications of one batch share."""
+
+    topic: str
+    batch: Batch
+    after: Barrier
+    """What the first comes after; each later one comes after the one before it."""
+    codec: Codec
+
+    def place(self, counter: int) -> int:
+        """Where in the batch the publication with this counter is."""
+        batch = self.batch
+        return batch.scattered.index(counter) if batch.scattered else counter - batch.first
+
+
+class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One publication, delivered in causal order.
 
     ⟨source, counter⟩ identifies it within its topic's cluster; counters of a source ascend, with gaps.
     """
 
-    topic: str
     source: int
     """The node that published it."""
     counter: int
-    _stamped: bytes
-    _comes_after: Barrier | int
-    """The barrier, or in a batch the counter of the one before it."""
-    _codec: Codec
+    payload: bytes
+    _origin: Origin
 
     @property
-    def payload(self) -> bytes:
-        return self._stamped[STAMP_BYTES:]
+    def topic(self) -> str:
+        return self._origin.topic
 
     @property
     def value(self) -> Any:
@@ -94,7 +95,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
         Raises `msgspec.DecodeError` if the publisher used another codec.
         """
-        return self._codec.decode(self._stamped[STAMP_BYTES:])
+        return self._origin.codec.decode(self.payload)
 
     @property
     def after(self) -> dict[int, int]:
@@ -102,16 +103,28 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
         What those come after in turn is left out. An application can see from it what a message answers.
         """
-        before = self._comes_after
-        return {self.source: before} if isinstance(before, int) else dict(before)
+        origin = self._origin
+        place = origin.place(self.counter)
+        return {self.source: origin.batch.counters[place - 1]} if place else dict(origin.after)
 
     @property
     def published_at(self) -> float:
         """When its publisher asked for it, by the publisher's clock, in seconds since 1970."""
-        return stamp_ns(self._stamped) / 1e9
+        origin = self._origin
+        return origin.batch.time_ns(origin.place(self.counter)) / 1e9
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[str, int, int, bytes]:
+        return self.topic, self.source, self.counter, self.payload
 
     def __repr__(self) -> str:
-        shown = self.payload if len(self._stamped) <= 80 else self.payload[:60] + b"..."
+        shown = self.payload if len(self.payload) <= 72 else self.payload[:60] + b"..."
         return (
             f"Message(topic={self.topic!r}, source={self.source}, counter={self.counter}, payload={shown!r})"
         )
@@ -120,11 +133,11 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 def messages_of(batches: Iterable[Deliver], codec: Codec) -> list[Message]:
     """The publications of `batches`, in order."""
     messages: list[Message] = []
-    append = messages.append
-    for batch in batches:
-        topic, source = batch.topic, batch.source
-        before: Barrier | int = batch.after
-        for counter, data in batch.items:
-            append(Message(topic, source, counter, data, before, codec))
-            before = counter
+    for delivered in batches:
+        batch = delivered.batch
+        origin = Origin(delivered.topic, batch, delivered.after, codec)
+        if len(batch.payloads) == 1:
+            messages.append(Message(delivered.source, batch.first, batch.payloads[0], origin))
+        else:
+            messages += map(Message, repeat(delivered.source), batch.counters, batch.payloads, repeat(origin))
     return messages

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from vcubeps.net.measures import DELIVERED_MAX, OWN, Measures
-from vcubeps.net.message import stamp_ns
 from vcubeps.net.tracer import NOBODY_ASKED_NS, Tracer
 from vcubeps.protocol.outputs import (
     Accepted,
@@ -42,13 +41,13 @@ class Watch:
             if tracer is not None:
                 tracer.delivered(what, now_ns)
         elif type(what) is Received:
-            self._measures.topic(what.topic).receptions += len(what.counters)
+            self._measures.topic(what.topic).receptions += len(what.batch)
             if not what.at_once:
-                self._arrivals[what.topic, what.source, what.counters[-1]] = now_ns
+                self._arrivals[what.topic, what.source, what.batch.first] = now_ns
             if tracer is not None:
                 tracer.received(what, now_ns)
         elif type(what) is Started:
-            self._measures.topic(what.topic).publications += len(what.items)
+            self._measures.topic(what.topic).publications += len(what.batch)
             if tracer is not None:
                 tracer.started(what, now_ns)
         elif type(what) is Restarted:
@@ -69,12 +68,12 @@ class Watch:
             tracer.left(what.topic, self._asked.get(what.topic, now_ns), now_ns)
 
     def _delivered(self, batch: Deliver, now_ns: int) -> None:
-        measures, items = self._measures, batch.items
-        measures.topic(batch.topic).deliveries += len(items)
+        measures, count = self._measures, len(batch.batch)
+        measures.topic(batch.topic).deliveries += count
         came_ns = now_ns
         if self._arrivals:
-            came_ns = self._arrivals.pop((batch.topic, batch.source, items[-1][0]), now_ns)
-        latency_ns = OWN if batch.source == self._node else max(0, now_ns - stamp_ns(items[0][1]))
-        measures.delivered.append((latency_ns, now_ns - came_ns, len(batch.after), len(items)))
+            came_ns = self._arrivals.pop((batch.topic, batch.source, batch.batch.first), now_ns)
+        latency_ns = OWN if batch.source == self._node else max(0, now_ns - batch.batch.time_ns(0))
+        measures.delivered.append((latency_ns, now_ns - came_ns, len(batch.after), count))
         if len(measures.delivered) >= DELIVERED_MAX:
             measures.sort_in()

@@ -16,7 +16,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from time import clock_gettime
+from time import clock_gettime, time_ns
 from typing import Any
 
 from vcubeps.net.config import ConfigError
@@ -25,7 +25,6 @@ from vcubeps.net.event_queue import EventQueue
 from vcubeps.net.events import Crashed, Event, Gap, Joined, Left, LifeChanged, NodeEvent, Recovered, Suspected
 from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
 from vcubeps.net.measures import Measures
-from vcubeps.net.message import stamped
 from vcubeps.net.observers import Watch
 from vcubeps.net.subscription import Receipt, Receipts, Subscription
 from vcubeps.net.tracer import NOBODY_ASKED_NS, Tracer
@@ -278,13 +277,15 @@ class Shell:
                     "(limits.payload_bytes_max): send it in parts"
                 )
             )
-        name = subscription.topic
-        counter = self.machine.publish(name, stamped(payload, time.time_ns()), clock_gettime(_CLOCK))
+        name, machine = subscription.topic, self.machine
+        # Within one turn the time of its beginning does: what leaves is judged at its end.
+        at_s = machine.context.now_s if self._turn_scheduled else clock_gettime(_CLOCK)
+        counter = machine.publish(name, payload, at_s, time_ns())
         if not counter:
             return None
-        if not self._turn_scheduled or self.machine.has_outputs:
+        if not self._turn_scheduled or machine.context.outputs:
             self.carry_out()
-        return Receipt(self.receipts[name], self.id, counter)
+        return Receipt(subscription.receipts, self.id, counter)
 
     async def publish_later(self, subscription: Subscription, payload: bytes) -> Receipt:
         """Wait until there is room."""
@@ -381,7 +382,7 @@ class Shell:
         name = subscription.topic
         self.check_alive()
         await self.wait_until_up()
-        self.receipts.setdefault(name, Receipts(name))
+        subscription.receipts = self.receipts.setdefault(name, Receipts(name))
         self.measures.topic(name)
         self.watch.asked(name)
         joined = self._joins.get(name)

@@ -226,7 +226,7 @@ def _topic(shell: Shell, name: str) -> TopicStatus:
         deliveries=measures.deliveries,
         waiting=topic.pending if topic is not None else 0,
         unread=max((each.backlog for each in topic.readers), default=0) if topic is not None else 0,
-        unacknowledged=len(topic.sent) if topic is not None else 0,
+        unacknowledged=topic.unacknowledged if topic is not None else 0,
         full=topic.full if topic is not None else False,
     )
 

@@ -8,10 +8,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Literal, Protocol, TypeAlias
 
+import msgspec
+
 from vcubeps.net.errors import SlowSubscriber, SubscriptionClosed, Unacknowledged
 from vcubeps.net.event_queue import EventQueue
 from vcubeps.net.events import Disconnected, Event
-from vcubeps.net.message import Codec, Message, messages_of
+from vcubeps.net.message import BYTES, Codec, Message, messages_of
 from vcubeps.node.topics import Reader
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.outputs import Deliver
@@ -75,16 +77,13 @@ class Receipts:
         )
 
 
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A publication that was accepted: it will reach every subscriber that was in effect before it."""
 
-    __slots__ = ("_receipts", "counter", "source")
-
-    def __init__(self, receipts: Receipts, source: int, counter: int) -> None:
-        self._receipts = receipts
-        self.source = source
-        self.counter = counter
-        """With `source` it identifies the publication, as in `Message`."""
+    _receipts: Receipts
+    source: int
+    counter: int
+    """With `source` it identifies the publication, as in `Message`."""
 
     @property
     def topic(self) -> str:
@@ -133,6 +132,9 @@ class Subscription:
         self._codec = codec
         self.reader = reader
         """What the node knows of how far this is read."""
+        self.receipts = Receipts(topic)
+        """Of its node's publications on the topic; those of all its subscriptions, once it has joined."""
+        self._takes_bytes = codec is BYTES
         self._reads = reads and on_message is None
         self._on_message = on_message
         self._ready: deque[Message] = deque()
@@ -172,10 +174,13 @@ class Subscription:
         """
         if self.is_closed:
             raise self._home.refused(self._closed())
-        try:
-            payload = self._codec.encode(value)
-        except Exception as error:
-            raise self._home.refused(self._codec.refusal(value, error)) from None
+        if self._takes_bytes and type(value) is bytes:
+            payload = value
+        else:
+            try:
+                payload = self._codec.encode(value)
+            except Exception as error:
+                raise self._home.refused(self._codec.refusal(value, error)) from None
         receipt = self._home.publish(self, payload)
         return receipt if receipt is not None else await self._home.publish_later(self, payload)
 

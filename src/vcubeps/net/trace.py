@@ -95,7 +95,7 @@ class TraceWriter:
 
     def started(self, batch: Started, now_ns: int) -> None:
         own = self._own_on(batch.topic)
-        counters = tuple(counter for counter, _ in batch.items)
+        counters = batch.batch.counters
         published = [own.accepted.pop(counter, now_ns // 1000) for counter in counters]
         own.started.append(Broadcast(counters, published, now_ns // 1000, batch.barrier))
 
@@ -111,7 +111,7 @@ class TraceWriter:
         self._added(len(counters))
 
     def delivered(self, batch: Deliver, now_ns: int) -> None:
-        counters = [counter for counter, _ in batch.items]
+        counters = batch.batch.counters
         number = self._numbers.get(batch.topic) or self._number(batch.topic)
         self._collected.deliveries.add(number, batch.source, counters, now_ns // 1000)
         self._added(len(counters))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from struct import Struct
 
 from vcubeps.node.connection import NOBODY, Connection, Stage
@@ -146,8 +146,8 @@ class Link:
 
     # -- sending -------------------------------------------------------------------------------
 
-    def send(self, target: int, body: bytes, hurry: bool) -> None:
-        """`hurry`: write it at once, not at the end of the turn."""
+    def send(self, target: int, head: bytes, tail: bytes, hurry: bool) -> None:
+        """A message in two parts. `hurry`: write it at once, not at the end of the turn."""
         if target <= self.gone and self.has_ended():
             return  # it has said goodbye: whatever is said to that incarnation, or about it, reaches nobody
         connection, outbox = self.connection, self.outbox
@@ -157,13 +157,13 @@ class Link:
             and not connection.is_paused
             and connection.via == NOBODY
             and not outbox.unsent_size
-            and len(body) <= _SMALL_BYTES
+            and len(head) + len(tail) <= _SMALL_BYTES
         ):
-            self._context.outputs.append(Write(connection, outbox.append_sent(target, body)))
+            self._context.outputs.append(Write(connection, outbox.append_sent(target, head, tail)))
             if not self._asked_number:
                 self._asked_number, self._asked_at_s = outbox.last, self._context.now_s
         else:
-            outbox.append(target, body)
+            outbox.append(target, head, tail)
             self._ways.dirty[self] = None
         if outbox.size > self._bytes_max:
             self._ways.congested.add(self.other)
@@ -202,14 +202,14 @@ class Link:
             self._relay(connection, (data,))
 
     def _write_frames(self, connection: Connection, parts: list[bytes | memoryview], size: int) -> None:
-        """`parts` are the heads and bodies of frames in turn, of `size` bytes or a little more."""
+        """`parts` are frames, two parts for each, of `size` bytes or a little more."""
         if connection.via != NOBODY:
-            for head, body in _pairs(parts):
-                self._relay(connection, (head, body))
+            for frame_parts in zip(parts[::2], parts[1::2], strict=True):
+                self._relay(connection, frame_parts)
         elif size <= _SMALL_BYTES:
             self._context.outputs.append(Write(connection, b"".join(parts)))
         else:
-            self._context.outputs.append(WriteAll(connection, parts))
+            self._context.outputs.append(WriteAll(connection, [part for part in parts if part]))
 
     def _relay(self, connection: Connection, parts: tuple[bytes | memoryview, ...]) -> None:
         head = pack_relayed(self.other, self._context.id, connection.channel, connection.is_dialled)
@@ -461,7 +461,3 @@ class Link:
             assert self.connection.other == self.other, f"uses {self.connection} for node {self.other}"
         if self._attempt is not None:
             assert self._attempt.stage in (Stage.DIALLING, Stage.GREETING), f"attempts {self._attempt}"
-
-
-def _pairs(parts: list[bytes | memoryview]) -> Iterator[tuple[bytes | memoryview, bytes | memoryview]]:
-    return zip(parts[::2], parts[1::2], strict=True)

@@ -104,13 +104,15 @@ class Machine:
         self.id = node
         self._observe = observe
         self._tells_publications = tells_publications and observe is not None
-        self._context = Context(settings, node, seed, now_s)
+        self.context = Context(settings, node, seed, now_s)
+        """Its `outputs` are what `take_outputs` may have."""
         voters = Voters(settings.voting) if settings.voting is not None else None
         self.peer = self.make_peer(
             node,
             settings.ids,
             incarnation=incarnation,
             batch_items_max=settings.limits.batch_items_max,
+            flat_max=settings.limits.flat_recipients_max,
             voters=settings.voting,
         )
         identity = Identity(
@@ -122,11 +124,13 @@ class Machine:
             shared_settings(settings),
         )
         addresses = {each.id: each.address for each in settings.nodes}
-        self.links = Links(self._context, identity, addresses, self)
+        self.links = Links(self.context, identity, addresses, self)
+        self._congested = self.links.congested
+        """By this name on the path of every publication."""
         self.majority = Majority(voters, node, settings.detection.contact_s)
-        self.detector = Detector(self._context, self.links, self)
-        self.memberships = Memberships(self._context, self, self._send_bytes)
-        self._obituaries = Obituaries(self._context)
+        self.detector = Detector(self.context, self.links, self)
+        self.memberships = Memberships(self.context, self, self._send_bytes)
+        self._obituaries = Obituaries(self.context)
         self._wire = Wire()
         self._frame_bytes = 0
         """Size of the message that is being handled."""
@@ -157,13 +161,13 @@ class Machine:
             Acknowledged: self._on_acknowledged,
             Subscribed: self.memberships.on_subscribed,
             Unsubscribed: lambda output: self.memberships.on_unsubscribed(output.topic),
-            MemberJoined: self._context_append,
+            MemberJoined: self._pass_on,
             MemberLeft: self._on_member_left,
             Arrived: self._on_arrived,
             Departed: self._on_departed,
             Up: self._on_up,
             Restarted: self._on_restarted,
-            Started: lambda _: None,
+            Started: self._on_started,
             IdTaken: lambda _: self._fail(f"node {node} cannot take part: its id is used up", True),
         }
 
@@ -185,7 +189,7 @@ class Machine:
 
     def start(self, now_s: float) -> None:
         """Begin. A node that ran before is let in by the others first."""
-        self._context.now_s = now_s
+        self.context.now_s = now_s
         self._judge()
         self._carry_out(self.peer.start())
         self.detector.start()
@@ -225,7 +229,7 @@ class Machine:
         if self._has_ended or connection.is_ended:
             return
         if now_s < self._calm_until_s:
-            self._context.now_s = now_s
+            self.context.now_s = now_s
         else:
             self._begin(now_s)
         try:
@@ -240,7 +244,7 @@ class Machine:
         self._begin(now_s)
         if not self.life.has_ended:
             try:
-                self._context.timers.run(now_s)
+                self.context.timers.run(now_s)
             except Exception as error:
                 self.fault(error)
         self._end()
@@ -263,14 +267,14 @@ class Machine:
 
     def store_failed(self, reason: str, now_s: float) -> None:
         """It is not. To go on without would be to use its counters twice, some day."""
-        self._context.now_s = now_s
+        self.context.now_s = now_s
         self._is_storing = False
         self._fail(f"node {self.id} cannot go on as incarnation {self.peer.incarnation}: {reason}", False)
 
     @property
     def next_tick_s(self) -> float:
         """When `tick` has to be called; never, if it is infinite."""
-        return inf if self._has_ended else self._context.timers.next_s
+        return inf if self._has_ended else self.context.timers.next_s
 
     def life_at(self, now_s: float) -> Life:
         """The stage of its life at a time, without an input."""
@@ -292,18 +296,13 @@ class Machine:
         }
 
     @property
-    def has_outputs(self) -> bool:
-        """Whether `take_outputs` may have something."""
-        return bool(self._context.outputs)
-
-    @property
     def is_dirty(self) -> bool:
         """Whether `end_turn` has to be called."""
         return bool(self._releasable) or self.links.is_dirty
 
     def take_outputs(self) -> list[AnyOutput]:
         """What is to be carried out now, in this order."""
-        context = self._context
+        context = self.context
         outputs = context.outputs
         if not outputs or self._is_storing:
             return []
@@ -336,35 +335,31 @@ class Machine:
             self.memberships.unsubscribe(topic, reader)
         self._end()
 
-    def publish(self, name: str, payload: bytes, now_s: float) -> int:
+    def publish(self, name: str, payload: bytes, now_s: float, time_ns: int = 0) -> int:
         """The counter of a publication that is accepted; 0 if it has to wait, and `Room` says when to try again. Raises
-        Isolated where nothing may be started."""
+        Isolated where nothing may be started. `time_ns` is the time of day, which others are told."""
         if now_s < self._calm_until_s:
-            self._context.now_s = now_s
+            self.context.now_s = now_s
         else:
             self._begin(now_s)
         if self.life is not UP:
             self._check_open()
             if self.life is Life.ISOLATED:
                 raise Isolated(self.isolation())
-        topic = self.memberships.topics[name]
-        congested = self.links.congested
+        topic, congested = self.memberships.topics[name], self._congested
         if not topic.has_room() or (congested and not congested.isdisjoint(self.peer.members(name))):
             topic.is_waited_for = True
             return 0
-        comes_alone = topic.comes_alone(now_s)
-        outputs = self.peer.publish(name, payload, more=not comes_alone)
-        accepted = outputs[0]
-        assert type(accepted) is Accepted
-        topic.published(accepted.counter, len(payload))
+        counter = self.peer.accept(name, payload, time_ns)
+        topic.published(counter, len(payload))
         if self._tells_publications:
             self._tell(Publish(name, payload))
-            self._tell(accepted)
-        if comes_alone:
-            self._carry_out(outputs[1:], hurry=True)
+            self._tell(Accepted(name, counter))
+        if topic.comes_alone(now_s):
+            self._carry_out(self.peer.release(name), hurry=True)
         else:
             self._releasable[name] = None
-        return accepted.counter
+        return counter
 
     def is_full(self, name: str) -> bool:
         """Whether so much waits in the topic that `read` has to be told when less does."""
@@ -396,7 +391,7 @@ class Machine:
             for reader in list(topic.readers):
                 self.memberships.unsubscribe(topic.name, reader)
         within_s = self.settings.timing.close_within_s
-        timers = self._context.timers
+        timers = self.context.timers
         timers.at(now_s + within_s * _LEAVING_SHARE, self._say_goodbye)
         timers.at(now_s + within_s + _GOODBYE_S, self._closed)
         self._end()
@@ -413,7 +408,7 @@ class Machine:
                 topic = self.memberships.topics.get(message.broadcast.topic)
                 if topic is not None and topic.full:
                     self.memberships.gate(topic, other, message.hop)
-            self._carry_out(self.peer.receive(other, message), self.links.reads_little)
+            self._carry_out(self.peer.receive(other, message, len(body)), self.links.reads_little)
         except ProtocolViolation:
             self.violations += 1
             raise
@@ -474,7 +469,7 @@ class Machine:
         )
 
     def to_ask_first(self) -> Collection[int] | None:
-        left_s = self.majority.lasts_until_s - self._context.now_s
+        left_s = self.majority.lasts_until_s - self.context.now_s
         return self.settings.voting if left_s < self.settings.detection.contact_s / 2 else None
 
     def may_suspect(self) -> bool:
@@ -512,7 +507,7 @@ class Machine:
     # -- carrying out --------------------------------------------------------------------------
 
     def _begin(self, now_s: float) -> None:
-        context = self._context
+        context = self.context
         context.now_s = now_s
         if now_s > context.timers.next_s:
             self.detector.on_late(now_s - context.timers.next_s)
@@ -528,7 +523,7 @@ class Machine:
         """Find out whether this node is isolated, and at which stage of its life it is."""
         if self._has_ended:
             return
-        isolated = self.majority.is_isolated(self._context.now_s)
+        isolated = self.majority.is_isolated(self.context.now_s)
         if isolated != self._isolated:
             self._isolated = isolated
             if not isolated:
@@ -551,14 +546,14 @@ class Machine:
         assert life in TRANSITIONS[self.life], f"{self.life.value} does not become {life.value}"
         self.life = life
         self._has_ended = life.has_ended
-        self._context.outputs.append(LifeChanged(life, reason))
+        self.context.outputs.append(LifeChanged(life, reason))
         if life is Life.UP:
             self.memberships.renew()
             self.memberships.wake_all()
 
     def isolation(self) -> str:
         """Why nothing may be started, where this node is isolated."""
-        reached = self.majority.in_contact(self._context.now_s)
+        reached = self.majority.in_contact(self.context.now_s)
         return (
             f"node {self.id} is in contact with no quorum of the voters, only with {reached or 'none of them'}: it "
             "starts nothing until it is"
@@ -608,42 +603,43 @@ class Machine:
     def _tell(self, what: object) -> None:
         assert self._observe is not None
         # The incarnation that these outputs are of: the peer may have started again since.
-        self._observe(self._context.now_s, self.id, self.links.identity.incarnation, what)
+        self._observe(self.context.now_s, self.id, self.links.identity.incarnation, what)
 
     def _send(self, output: Send, hurry: bool) -> None:
         message = output.message
-        body = self._wire.encode(message)
-        if type(message) is Ack and self.memberships.holds(output.destination, message, body):
+        head, tail = self._wire.encode(message)
+        if type(message) is Ack and self.memberships.holds(output.destination, message, head):
             return
-        self.links.link(output.destination).send(message.target, body, hurry)
+        self.links.link(output.destination).send(message.target, head, tail, hurry)
 
-    def _send_bytes(self, destination: int, target: int, body: bytes) -> None:
-        self.links.link(destination).send(target, body, hurry=False)
+    def _send_bytes(self, destination: int, target: int, head: bytes, tail: bytes) -> None:
+        self.links.link(destination).send(target, head, tail, hurry=False)
 
     def _on_received(self, batch: Received) -> None:
         self.memberships.topics[batch.topic].received(batch, self._frame_bytes)
 
     def _on_deliver(self, batch: Deliver) -> None:
         topic = self.memberships.topics[batch.topic]
-        size = (
-            sum([len(data) for _, data in batch.items]) if batch.source == self.id else topic.size_of(batch)
-        )
+        size = sum(map(len, batch.batch.payloads)) if batch.source == self.id else topic.size_of(batch)
         self.memberships.deliver(topic, batch, size)
+
+    def _on_started(self, output: Started) -> None:
+        self.memberships.topics[output.topic].started(output.batch)
 
     def _on_acknowledged(self, output: Acknowledged) -> None:
         topic = self.memberships.topics[output.topic]
         topic.acknowledged(output.counter)
-        self._context.outputs.append(output)
+        self.context.outputs.append(output)
         self.memberships.wake(topic)
 
     def _on_member_left(self, output: MemberLeft) -> None:
-        self._context.outputs.append(output)
+        self.context.outputs.append(output)
         self.memberships.wake(
             self.memberships.topics[output.topic]
         )  # the way to it may have been what they wait for
 
-    def _context_append(self, output: Any) -> None:
-        self._context.outputs.append(output)
+    def _pass_on(self, output: Any) -> None:
+        self.context.outputs.append(output)
 
     def _on_up(self, _: Up) -> None:
         self._has_come_up = True
@@ -653,7 +649,7 @@ class Machine:
         link = self.links.link(output.node)
         link.arrived = max(link.arrived, output.incarnation)
         self._obituaries.came_back(output.node)
-        self._context.outputs.append(Recovered(output.node, output.incarnation))
+        self.context.outputs.append(Recovered(output.node, output.incarnation))
 
     def _on_departed(self, output: Departed) -> None:
         self._obituaries.departed(output.node, output.incarnation)
@@ -664,24 +660,24 @@ class Machine:
     # -- crashes of this node, as the others see it --------------------------------------------
 
     def _on_restarted(self, output: Restarted) -> None:
-        now_s = self._context.now_s
-        self._context.outputs.append(Store(output.incarnation))
+        now_s = self.context.now_s
+        self.context.outputs.append(Store(output.incarnation))
         self._stores += 1
         self.links.begin_anew(output.incarnation)
         self.restarts += 1
         self._has_restarted = True
         self._releasable.clear()
         reason = _WHY_RESTARTED[output.reason].format(node=self.id)
-        self._context.warn(f"{reason}; it goes on as incarnation {output.incarnation}")
+        self.context.warn(f"{reason}; it goes on as incarnation {output.incarnation}")
         self.memberships.void(reason)
         if self.life not in (Life.CLOSING, Life.FAILED):
             self._become(Life.STARTING, reason)
         pause_s = self._backoff.restarted(now_s)
         if pause_s:
-            self._context.warn(
+            self.context.warn(
                 f"it has started again {self._backoff.recent} times within a minute: it waits for {pause_s:g} s"
             )
-            self._pausing = self._context.timers.at(now_s + pause_s, self._go_on)
+            self._pausing = self.context.timers.at(now_s + pause_s, self._go_on)
 
     def _is_pausing(self) -> bool:
         return self._pausing is not None
@@ -700,14 +696,14 @@ class Machine:
 
     def fault(self, error: Exception) -> None:
         """Something happened that must not: what this node knows may be wrong, so it takes no further part."""
-        self._context.log(ERROR, f"a fault: {error!r}")
+        self.context.log(ERROR, f"a fault: {error!r}")
         self._fail(f"node {self.id} has a fault and takes no further part: {error!r}; see the log", False)
 
     def _fail(self, reason: str, is_refusal: bool) -> None:
         """Nothing that has not been written yet is sent any more."""
         if self.life.has_ended:
             return
-        context = self._context
+        context = self.context
         context.outputs[:] = [each for each in context.outputs if not isinstance(each, _SENT)]
         self._stores = 0
         self._become(Life.FAILED, reason)
@@ -729,10 +725,12 @@ class Machine:
 
     def _closed(self) -> None:
         if self.life is Life.CLOSING:
-            unacknowledged = {topic.name: len(topic.sent) for topic in self.memberships if topic.sent}
+            unacknowledged = {
+                each.name: each.unacknowledged for each in self.memberships if each.unacknowledged
+            }
             self._become(Life.CLOSED, "it has said goodbye")
             self.links.abort_all()
-            self._context.outputs.append(Closed(unacknowledged))
+            self.context.outputs.append(Closed(unacknowledged))
 
     def check(self) -> None:
         """Raise AssertionError if an invariant of any part does not hold. For tests, after an input."""

@@ -33,7 +33,9 @@ class Memberships:
 
     __slots__ = ("_context", "_core", "_gates", "_send", "held_acks", "topics")
 
-    def __init__(self, context: Context, core: Membership, send: Callable[[int, int, bytes], None]) -> None:
+    def __init__(
+        self, context: Context, core: Membership, send: Callable[[int, int, bytes, bytes], None]
+    ) -> None:
         """`send` puts bytes on the link to a node, for one of its incarnations."""
         self._context = context
         self._core = core
@@ -123,7 +125,7 @@ class Memberships:
     def deliver(self, topic: LocalTopic, batch: Deliver, size: int) -> bool:
         """Whether it waits to be read."""
         self._context.outputs.append(Delivered(batch, size))
-        waits = topic.delivered(len(batch.items), size)
+        waits = topic.delivered(len(batch.batch.payloads), size)
         if waits:
             for reader in [each for each in topic.readers if each.is_too_slow]:
                 self._context.outputs.append(TooSlow(topic.name, reader))
@@ -162,7 +164,7 @@ class Memberships:
             del self._gates[key]
         held, topic.held_acks = topic.held_acks, []
         for destination, target, body in held:
-            self._send(destination, target, body)
+            self._send(destination, target, body, b"")
 
     def wake(self, topic: LocalTopic) -> None:
         """Publications that have waited may be tried again."""

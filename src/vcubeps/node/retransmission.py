@@ -41,7 +41,8 @@ class Outbox:
         self.bytes_max = bytes_max
         """Of one frame's body; a message that is larger leaves in parts."""
         self._kept: deque[tuple[int, bytes, bytes | memoryview]] = deque()
-        """Incarnation that the message is meant for, header, body."""
+        """Incarnation that the message is meant for; the frame in two parts, of which the second may be shared with
+        other links: header and head of the message, tail of the message."""
         self.first = 1
         self._sent = 0
         self.last = 0
@@ -53,43 +54,47 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def append(self, target: int, body: bytes | memoryview, kind: int = MESSAGE) -> None:
-        size = len(body)
+    def append(self, target: int, head: bytes, tail: bytes = b"") -> None:
+        """A message in two parts."""
+        size = len(head) + len(tail)
         if size > self.bytes_max:
-            body = self._append_parts(target, memoryview(body))
-            size = len(body)
-        self.last += 1
-        self._kept.append((target, pack_header(size, kind, self.last), body))
-        self.size += HEADER_BYTES + size
-        self.unsent_size += HEADER_BYTES + size
+            self._append_parts(target, memoryview(head + tail))
+        else:
+            self._append(target, pack_header(size, MESSAGE, self.last + 1) + head, tail)
 
-    def append_sent(self, target: int, body: bytes) -> bytes:
+    def append_sent(self, target: int, head: bytes, tail: bytes) -> bytes:
         """The frame of a message that the present connection is given at once: nothing is unsent before it, and it
         is not larger than a frame."""
         self.last += 1
-        head = pack_header(len(body), MESSAGE, self.last)
-        self._kept.append((target, head, body))
+        first = pack_header(len(head) + len(tail), MESSAGE, self.last) + head
+        self._kept.append((target, first, tail))
         self._sent += 1
-        data = head + body
+        data = first + tail if tail else first
         self.size += len(data)
         return data
 
-    def _append_parts(self, target: int, body: memoryview) -> memoryview:
-        """All parts but the last, which is returned."""
-        while len(body) > self.bytes_max:
-            self.append(target, body[: self.bytes_max], PART)
-            body = body[self.bytes_max :]
-        return body
+    def _append(self, target: int, first: bytes, second: bytes | memoryview) -> None:
+        """A frame."""
+        self.last += 1
+        self._kept.append((target, first, second))
+        size = len(first) + len(second)
+        self.size += size
+        self.unsent_size += size
+
+    def _append_parts(self, target: int, body: memoryview) -> None:
+        while body:
+            part, body = body[: self.bytes_max], body[self.bytes_max :]
+            self._append(target, pack_header(len(part), PART if body else MESSAGE, self.last + 1), part)
 
     def take_unsent(self) -> list[bytes | memoryview]:
-        """What the present connection has not been given yet, header and body in turn; from now on it has."""
+        """What the present connection has not been given yet, two parts for each frame; from now on it has."""
         kept, count = self._kept, len(self._kept)
         parts: list[bytes | memoryview] = []
         # From the end: a deque finds its middle slowly, and what is unsent is what came last.
         for index in range(self._sent - count, 0):
-            _, head, body = kept[index]
-            parts.append(head)
-            parts.append(body)
+            _, first, second = kept[index]
+            parts.append(first)
+            parts.append(second)
         self._sent = count
         self.unsent_size = 0
         return parts
@@ -102,7 +107,8 @@ class Outbox:
             )
         kept = self._kept
         while self.first <= number:
-            self.size -= HEADER_BYTES + len(kept.popleft()[2])
+            _, first, second = kept.popleft()
+            self.size -= len(first) + len(second)
             self.first += 1
             if self._sent:
                 self._sent -= 1
@@ -126,9 +132,12 @@ class Outbox:
     def _renumber(self, is_wanted: Callable[[int], bool]) -> None:
         old, self._kept = self._kept, deque()
         self.first, self._sent, self.last, self.size, self.unsent_size = 1, 0, 0, 0, 0
-        for target, head, body in old:
-            if is_wanted(target) and head[KIND_AT] == MESSAGE:
-                self.append(target, body if isinstance(body, bytes) else cast(bytes, body.obj))
+        for target, first, second in old:
+            if is_wanted(target) and first[KIND_AT] == MESSAGE:
+                if isinstance(second, memoryview):  # the last part of a message, and a view of the whole
+                    self.append(target, cast(bytes, second.obj))
+                else:
+                    self.append(target, first[HEADER_BYTES:], second)
 
 
 class Inbox:

@@ -14,14 +14,6 @@ from vcubeps.cube import MAX_DIMENSION
 from vcubeps.mixing import mix
 from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES, MAX_QUEUED
 
-STAMP_BYTES = 8
-"""What a node puts before each payload: the time of publication."""
-
-
-PAYLOAD_BYTES_MAX = MAX_PAYLOAD_BYTES - STAMP_BYTES
-"""Largest payload that any cluster can allow."""
-
-
 _VOTERS_USUAL = 9
 """So many vote in a large cluster, unless its file says who."""
 
@@ -35,11 +27,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     payload_bytes_max: Annotated[
         int,
-        Meta(ge=1, le=PAYLOAD_BYTES_MAX, description="largest payload of one publication"),
-    ] = PAYLOAD_BYTES_MAX
+        Meta(ge=1, le=MAX_PAYLOAD_BYTES, description="largest payload of one publication"),
+    ] = MAX_PAYLOAD_BYTES
     batch_items_max: Annotated[
         int, Meta(ge=1, le=MAX_BATCH_ITEMS, description="most publications that leave as one batch")
     ] = MAX_BATCH_ITEMS
+    flat_recipients_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="up to so many recipients get a message straight from its source; more get it over the tree. "
+            "0: always the tree",
+        ),
+    ] = 16
     unacknowledged_max: Annotated[
         int,
         Meta(

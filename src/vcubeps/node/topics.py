@@ -6,6 +6,7 @@ import enum
 from collections import deque
 
 from vcubeps.node.settings import Limits
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.outputs import Deliver, Received
 
 
@@ -57,13 +58,15 @@ class Reader:
 class LocalTopic:
     """All readers of one node share one membership of a topic.
 
-    Invariants: there are no `readers` when OUT or LEAVING; `sent` holds the counters of own publications that
-    are not acknowledged, ascending, and `sent_bytes` is their size.
+    Invariants: there are no `readers` when OUT or LEAVING; `unacknowledged` own publications, of
+    `unacknowledged_bytes`, have been accepted and not been acknowledged, and those of them that have left are in
+    `_started`, batch by batch.
     """
 
     __slots__ = (
-        "_arrivals", "_came_alone", "_limits", "_pending_bytes", "_published_at_s", "_sent_sizes", "full", "gap",
-        "held_acks", "is_gated", "is_waited_for", "name", "pending", "readers", "sent", "sent_bytes", "stage",
+        "_arrivals", "_came_alone", "_first", "_last", "_limits", "_pending_bytes", "_published_at_s", "_started",
+        "full", "gap", "held_acks", "is_gated", "is_waited_for", "name", "pending", "readers", "stage",
+        "unacknowledged", "unacknowledged_bytes",
     )  # fmt: skip
 
     def __init__(self, name: str, limits: Limits) -> None:
@@ -73,9 +76,12 @@ class LocalTopic:
         self.readers: list[Reader] = []
         self.gap: str | None = None
         """Why the membership was void, if readers have to be told when it is there again."""
-        self.sent: deque[int] = deque()
-        self._sent_sizes: deque[int] = deque()
-        self.sent_bytes = 0
+        self.unacknowledged = 0
+        self.unacknowledged_bytes = 0
+        self._started: deque[tuple[int, int, int]] = deque()
+        """Last counter, publications and bytes of each batch."""
+        self._first = self._last = 0
+        """Between these counters, both included, lie all that are not acknowledged, and none that are."""
         self._published_at_s = float("-inf")
         """When the application published last."""
         self._came_alone = True
@@ -115,17 +121,17 @@ class LocalTopic:
         return (
             self.stage is IN
             and not self.full
-            and len(self.sent) < limits.unacknowledged_max
-            and self.sent_bytes < limits.unacknowledged_bytes_max
+            and self.unacknowledged < limits.unacknowledged_max
+            and self.unacknowledged_bytes < limits.unacknowledged_bytes_max
         )
 
     # -- what the core says --------------------------------------------------------------------
 
     def received(self, batch: Received, size: int) -> None:
         """It has to wait for its past."""
-        self.pending += len(batch.counters)
+        self.pending += len(batch.batch)
         self._pending_bytes += size
-        self._arrivals[batch.source, batch.counters[-1]] = size
+        self._arrivals[batch.source, batch.batch.first] = size
         if (
             self.pending >= self._limits.queue_messages_max
             or self._pending_bytes >= self._limits.queue_bytes_max
@@ -134,10 +140,10 @@ class LocalTopic:
 
     def size_of(self, batch: Deliver) -> int:
         """The bytes of a batch that has waited and is delivered now."""
-        size = self._arrivals.pop((batch.source, batch.items[-1][0]), None)
+        size = self._arrivals.pop((batch.source, batch.batch.first), None)
         if size is None:  # the application has left in between
             return 0
-        self.pending -= len(batch.items)
+        self.pending -= len(batch.batch)
         self._pending_bytes -= size
         return size
 
@@ -158,23 +164,31 @@ class LocalTopic:
         return came_alone and self._came_alone
 
     def published(self, counter: int, size: int) -> None:
-        self.sent.append(counter)
-        self._sent_sizes.append(size)
-        self.sent_bytes += size
+        """The application's publication has been accepted."""
+        if not self.unacknowledged:
+            self._first = counter
+        self._last = counter
+        self.unacknowledged += 1
+        self.unacknowledged_bytes += size
+
+    def started(self, batch: Batch) -> None:
+        """Own publications have left."""
+        self._started.append((batch.last, len(batch), sum(map(len, batch.payloads))))
 
     def acknowledged(self, counter: int) -> None:
-        sent = self.sent
-        while sent and sent[0] <= counter:
-            sent.popleft()
-            self.sent_bytes -= self._sent_sizes.popleft()
+        self._first = counter + 1
+        started = self._started
+        while started and started[0][0] <= counter:
+            _, count, size = started.popleft()
+            self.unacknowledged -= count
+            self.unacknowledged_bytes -= size
 
     def void(self) -> tuple[int, int]:
-        """The membership, and what was under way with it, is no more. First and last of the publications that were not
-        acknowledged; 0 if there are none."""
-        lost = (self.sent[0], self.sent[-1]) if self.sent else (0, 0)
-        self.sent.clear()
-        self._sent_sizes.clear()
-        self.sent_bytes = 0
+        """The membership, and what was under way with it, is no more. The publications that were not acknowledged are
+        those from the first of these counters to the last; 0 if there are none."""
+        lost = (self._first, self._last) if self.unacknowledged else (0, 0)
+        self.unacknowledged = self.unacknowledged_bytes = 0
+        self._started.clear()
         self.held_acks.clear()
         self.is_gated = False
         self.closed()
@@ -190,5 +204,7 @@ class LocalTopic:
         """Raise AssertionError if an invariant does not hold. For tests."""
         if self.stage in (Stage.OUT, Stage.LEAVING):
             assert not self.readers, f"{self.name} is {self.stage.value} and has readers"
-        assert self.sent_bytes == sum(self._sent_sizes) and len(self.sent) == len(self._sent_sizes)
-        assert list(self.sent) == sorted(self.sent), "own publications are out of order"
+        assert self.unacknowledged >= sum(count for _, count, _ in self._started), (
+            "more have left than waited"
+        )
+        assert not self.unacknowledged or self._first <= self._last, "what is not acknowledged lies nowhere"

@@ -1,7 +1,7 @@
 """Messages of the protocol ↔ bytes. Types are checked here, values by the core.
 
-A broadcast is encoded, or cut out of what was received, once; its copies share the bytes, so a node that
-forwards never encodes a payload again.
+A message is bytes in two parts, a head and a tail. The tail of a copy is its broadcast, which is encoded, or cut out of
+what was received, once: all copies share these bytes, so a node never encodes a payload again, nor copies it.
 """
 
 from __future__ import annotations
@@ -34,15 +34,24 @@ class WireError(ValueError):
     """The bytes are no message."""
 
 
-class _CopyOnWire(msgspec.Struct, frozen=True, array_like=True, tag="COPY"):
-    """`Copy` with its broadcast still, or already, in bytes."""
+class _CopyHead(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="COPY"):
+    """`Copy` without its broadcast, which comes last."""
 
     origin: int
     target: int
     hop: int
-    broadcast: msgspec.Raw
     recipients: Recipients | None
     fresh: Incarnations
+
+
+class _CopyOnWire(_CopyHead, frozen=True, array_like=True, gc=False, tag="COPY"):
+    """`Copy` with its broadcast still in bytes."""
+
+    broadcast: msgspec.Raw
+
+
+_LENGTH = bytes([0x90 + 1 + len(_CopyOnWire.__struct_fields__)])
+"""How the bytes of a `Copy` begin: an array of so many elements, its tag included. A `_CopyHead` has one less."""
 
 
 _OnWire: TypeAlias = (
@@ -50,23 +59,22 @@ _OnWire: TypeAlias = (
 )
 
 
-_NOTHING = msgspec.Raw()
-
 _SMALL_BYTES = 4096
 """A message up to here is quicker encoded anew for every child than taken apart and put together."""
 
 
 def _is_small(broadcast: Broadcast) -> bool:
-    return type(broadcast) is not Publication or (
-        len(broadcast.items) == 1 and len(broadcast.items[0][1]) <= _SMALL_BYTES
-    )
+    if type(broadcast) is not Publication:
+        return True
+    payloads = broadcast.batch.payloads
+    return len(payloads) == 1 and len(payloads[0]) <= _SMALL_BYTES
 
 
 class Wire:
     """One node's encoder and decoder.
 
-    Invariant: `_raw` is `_broadcast` in bytes. It is the one last seen: what a node forwards in answer to a
-    copy, or sends to several children, comes right after. It may lie in the buffer of a connection, which is
+    Invariant: `_tail` or `_raw` is `_broadcast` in bytes. It is the one last seen: what a node forwards in answer to a
+    copy, or sends to several children, comes right after. `_raw` may lie in the buffer of a connection, which is
     used again: `forget` ends that.
     """
 
@@ -79,6 +87,7 @@ class Wire:
         "_encode",
         "_encode_into",
         "_raw",
+        "_tail",
         "remembers",
     )
 
@@ -92,31 +101,31 @@ class Wire:
         self._decode_keeping_broadcast = msgspec.msgpack.Decoder(_OnWire).decode
         self._decode_broadcast = msgspec.msgpack.Decoder(Broadcast).decode
         self._broadcast: object = None
-        self._raw = _NOTHING
+        self._raw: msgspec.Raw | None = None
+        self._tail = b""
         self.remembers = False
         """Whether there is something to forget."""
 
-    def encode(self, message: AnyMessage) -> bytes:
+    def encode(self, message: AnyMessage) -> tuple[bytes, bytes]:
+        """Head and tail; a small message has all of it in its head."""
         if type(message) is not Copy or _is_small(message.broadcast):
-            return self._encode(message)
-        if message.broadcast is not self._broadcast:
-            self._raw = msgspec.Raw(self._encoded(message.broadcast))
-            self._broadcast = message.broadcast
+            return self._encode(message), b""
+        broadcast = message.broadcast
+        if broadcast is not self._broadcast:
+            self._encode_into(broadcast, self._buffer)
+            self._broadcast, self._raw, self._tail = broadcast, None, bytes(self._buffer)
             self.remembers = True
-        return self._encoded(
-            _CopyOnWire(
-                message.origin, message.target, message.hop, self._raw, message.recipients, message.fresh
-            )
+        elif self._raw is not None:
+            self._tail, self._raw = bytes(self._raw), None
+        head = self._encode(
+            _CopyHead(message.origin, message.target, message.hop, message.recipients, message.fresh)
         )
-
-    def _encoded(self, value: object) -> bytes:
-        self._encode_into(value, self._buffer)
-        return bytes(self._buffer)
+        return _LENGTH + head[1:], self._tail
 
     def forget(self) -> None:
         """The buffer of what was decoded last is given back."""
-        self._broadcast = None
-        self._raw = _NOTHING
+        self._broadcast = self._raw = None
+        self._tail = b""
         self.remembers = False
 
     def decode(self, body: bytes | memoryview) -> AnyMessage:
@@ -131,4 +140,4 @@ class Wire:
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             raise WireError(f"a message that cannot be read: {error}") from None
         self._broadcast, self._raw, self.remembers = broadcast, message.broadcast, True
-        return Copy(message.origin, message.target, message.hop, broadcast, message.recipients, message.fresh)
+        return Copy(message.origin, message.target, message.hop, message.recipients, message.fresh, broadcast)

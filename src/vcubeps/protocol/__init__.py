@@ -10,8 +10,9 @@ Inputs. Each is a method of `Peer`; it returns a list of outputs, or raises and 
   incarnations of such nodes are up at once and know each other, without `Up` and `Arrived`.
 - `subscribe(topic)`, `unsubscribe(topic)`, `publish(topic, payload)` come from the application. A `UsageError` is its
   fault, or the driver's; `can_subscribe`, `can_unsubscribe` and `can_publish` say beforehand what makes sense.
-- `publish(…, more=True)` promises a later `release(topic)`, as soon as possible; any inputs may come between, further
-  publications too. What waits may leave before the release. A release that finds nothing waiting does nothing.
+- `accept(topic, payload)` is `publish` in two steps. It causes no outputs: it returns the counter, and promises a later
+  `release(topic)`, as soon as possible; any inputs may come between, further publications too. What waits may leave
+  before the release. A release that finds nothing waiting does nothing.
 - `receive(sender, message)`: a message of another node has arrived. The driver has checked its types, which a typed
   decoder does; values are checked here. A `ProtocolViolation` is the sender's fault.
 - `suspect(node, incarnation)`: that incarnation, and those before it, have crashed, for all this node is concerned.

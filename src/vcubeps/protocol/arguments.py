@@ -55,10 +55,12 @@ def check_card(incarnation: int, identity: int, address: bytes, is_newcomer: boo
         )
 
 
-def check_sizes(batch_items_max: int, listed_max: int) -> None:
+def check_sizes(batch_items_max: int, flat_max: int, listed_max: int) -> None:
     if not 1 <= batch_items_max <= MAX_BATCH_ITEMS:
         raise UsageError(
             f"a batch has 1…{MAX_BATCH_ITEMS} items, got {batch_items_max}: choose a number in between"
         )
+    if flat_max < 0:
+        raise UsageError(f"a source serves 0 recipients or more without a tree, got {flat_max}")
     if listed_max < 0:
         raise UsageError(f"a copy lists 0 recipients or more in any case, got {listed_max}")

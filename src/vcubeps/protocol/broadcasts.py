@@ -13,6 +13,7 @@ from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.left_topics import LeftTopics
 from vcubeps.protocol.limits import (
     MAX_BATCH_BYTES,
+    MAX_PAYLOAD_BYTES,
     MAX_QUEUED,
     check_payload,
     check_topic,
@@ -23,7 +24,6 @@ from vcubeps.protocol.messages import (
     Ask,
     Copy,
     Incarnations,
-    Item,
     Publication,
     Recipients,
     Report,
@@ -108,27 +108,38 @@ class Broadcasts:
         worker.queue.append(Leave())
         self._pump(worker, name)
 
-    def publish(self, name: str, payload: bytes, more: bool) -> None:
-        if type(name) is not str:
-            check_topic(name)
-        worker = self.workers.get(name)
-        if worker is None or not worker.is_member():
+    def accept(self, name: str, payload: bytes, time_ns: int) -> int:
+        """The counter of a publication that waits for `release` from now on."""
+        # Few functions are called where nothing is amiss: this runs for every publication.
+        worker = self.workers.get(name) if type(name) is str else None
+        topic = worker.topic if worker is not None else None
+        if worker is None or topic is None or topic.phase is not MEMBER or topic.closing:
             check_topic(name)
             if worker is not None and worker.wanted:
                 raise UsageError(f"cannot publish on {name!r} yet: wait for Subscribed")
             raise UsageError(f"cannot publish on {name!r} without a subscription: subscribe first")
-        self._check_contact(name)
-        check_payload(payload)
-        if len(worker.queue) >= MAX_QUEUED:
+        local, waiting = self._local, worker.waiting
+        if local.isolated:
+            self._check_contact(name)
+        if type(payload) is not bytes or len(payload) > MAX_PAYLOAD_BYTES:
+            check_payload(payload)
+        if len(waiting.counters) >= MAX_QUEUED:
             raise UsageError(
                 f"{MAX_QUEUED} publications on {name!r} wait already, which is the limit: wait for Acknowledged"
             )
-        self._local.check_counters_left()
-        counter = self._local.next_counter()
-        self._local.emit(Accepted(name, counter))
-        worker.queue.append((counter, payload))
-        if not more:
-            self._pump(worker, name)
+        counter = local.counter + 1
+        if counter > local.counter_max:
+            local.check_counters_left()
+        local.counter = counter
+        waiting.counters.append(counter)
+        waiting.payloads.append(payload)
+        waiting.times_ns.append(time_ns)
+        waiting.size += len(payload)
+        return counter
+
+    def publish(self, name: str, payload: bytes, time_ns: int) -> None:
+        self._local.emit(Accepted(name, self.accept(name, payload, time_ns)))
+        self.release(name)
 
     def _check_contact(self, name: str) -> None:
         if self._local.isolated:
@@ -149,15 +160,13 @@ class Broadcasts:
         if worker.pumping or self._local.isolated:
             return
         worker.pumping = True
-        while worker.current is None and worker.queue:
-            operation = worker.queue.popleft()
-            if type(operation) is Join:
+        while worker.current is None and (worker.waiting.counters or worker.queue):
+            if worker.waiting.counters:
+                self._start_publication(worker)
+            elif type(worker.queue.popleft()) is Join:
                 self._start_join(worker, name)
-            elif type(operation) is Leave:
-                self._start_leave(worker)
             else:
-                assert isinstance(operation, tuple)
-                self._start_publication(worker, operation)
+                self._start_leave(worker)
         worker.pumping = False
 
     def _start_join(self, worker: Worker, name: str) -> None:
@@ -171,29 +180,22 @@ class Broadcasts:
         self._tree.fan_out(task, dict(local.living), MAX_DIMENSION, Shares())
         self.try_finish(task)
 
-    def _start_publication(self, worker: Worker, first: Item) -> None:
-        local, topic, queue = self._local, worker.topic, worker.queue
+    def _start_publication(self, worker: Worker) -> None:
+        local, topic = self._local, worker.topic
         assert topic is not None
-        items = [first]
-        size = len(first[1])
-        while queue and isinstance(queue[0], tuple) and len(items) < self._batch_items_max:
-            size += len(queue[0][1])
-            if size > MAX_BATCH_BYTES:
-                break
-            items.append(queue[0])
-            queue.popleft()
-        counter = items[-1][0]
+        batch = worker.waiting.take(self._batch_items_max, MAX_BATCH_BYTES)
+        counter = batch.last
         barrier = topic.past.publish(local.me, counter)
         topic.last_publication = counter
         publication = Publication(
-            local.me, topic.name, counter, tuple(items), barrier, topic.view.digest, local.tick()
+            local.me, topic.name, counter, batch, barrier, topic.view.digest, local.tick()
         )
         recipients = topic.view.addressees()
-        local.emit(Started(topic.name, publication.items, barrier, tuple(recipients)))
+        local.emit(Started(topic.name, batch, barrier, tuple(recipients)))
         task = worker.current = Task(publication)
         self._tree.fan_out(task, recipients, MAX_DIMENSION, topic.shares, publication.digest)
         if not topic.closing:  # after the copies: others are farther away
-            local.emit(Deliver(topic.name, local.me, publication.items, barrier))
+            local.emit(Deliver(topic.name, local.me, batch, barrier))
         self.try_finish(task)
 
     def _start_leave(self, worker: Worker) -> None:

@@ -2,15 +2,16 @@
 
 The source fixes the recipients; each copy carries those that its subtree serves, or, where they are many, leaves them
 out: whoever has the view that the source had when it published finds them in it, and whoever has not asks. The tree
-itself is computed here, from identifiers alone. When a child crashes, what it was to serve is sent again to the next
-recipient of that subtree that is alive.
+itself is computed here, from identifiers alone. Where the recipients are few, a source may send to each of them
+itself: a tree of depth 1, in which nobody passes anything on. When a child crashes, what it was to serve is sent again
+to the next recipient of that subtree that is alive.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from vcubeps.cube import subtrees
+from vcubeps.cube import MAX_DIMENSION, subtrees
 from vcubeps.protocol.local import LocalNode
 from vcubeps.protocol.messages import (
     Ack,
@@ -63,8 +64,8 @@ class Share(msgspec.Struct, gc=False, eq=False):
     recipients: Recipients
     changes: int
     """Changes of who lives by then."""
-    is_all: bool
-    """Whether all of the recipients lived."""
+    is_by_view: bool
+    """Whether a child finds its recipients in the view that the source had: all lived, and the tree is the paper's."""
     children: list[Recipients]
     """What each child has to serve, the largest subtree first: there the way is longest."""
 
@@ -87,10 +88,12 @@ class Shares:
 class Dissemination:
     """All broadcasts in progress at one node."""
 
-    __slots__ = ("_listed_max", "_local", "_outstanding")
+    __slots__ = ("_flat_max", "_listed_max", "_local", "_outstanding")
 
-    def __init__(self, local: LocalNode, listed_max: int) -> None:
+    def __init__(self, local: LocalNode, flat_max: int, listed_max: int) -> None:
         self._local = local
+        self._flat_max = flat_max
+        """Most recipients that a source serves without a tree."""
         self._listed_max = listed_max
         """Most recipients that a copy of a publication lists although its receiver may know them."""
         self._outstanding: dict[int, _Outstanding] = {}
@@ -126,7 +129,8 @@ class Dissemination:
         shares: Shares,
         digest: int | None = None,
     ) -> None:
-        """Send a copy to the first living recipient of each of this node's subcubes 1…`subcubes`.
+        """Send a copy to the first living recipient of each of this node's subcubes 1…`subcubes`; from the source,
+        which has all of the subcubes, to every recipient if they are few.
 
         `digest`, of a publication only: the recipients are all members in these subcubes by the view that has it.
         """
@@ -144,13 +148,18 @@ class Dissemination:
                 subtree,
                 len(subtree) <= self._listed_max
                 or digest is None
-                or not share.is_all
+                or not share.is_by_view
                 or shares.asking.get(next(iter(subtree))) == digest,
             )
 
     def _share_out(self, broadcast: Broadcast, recipients: Recipients, subcubes: int) -> Share:
         local = self._local
         living = _living(local, broadcast, recipients)
+        if len(living) <= self._flat_max and subcubes == MAX_DIMENSION:
+            nearest_first = sorted(living, key=local.me.__xor__)
+            return Share(
+                recipients, local.changes, False, [{member: living[member]} for member in nearest_first]
+            )
         groups = reversed(subtrees(local.me, living, subcubes))
         children = [{member: living[member] for member in group} for group in groups]
         return Share(recipients, local.changes, living is recipients, children)
@@ -166,7 +175,7 @@ class Dissemination:
         target = addressed_incarnation(broadcast, mark)
         listed = recipients if is_listed else None
         local.outputs.append(
-            Send(child, Copy(local.incarnation, target, hop, broadcast, listed, local.fresh))
+            Send(child, Copy(local.incarnation, target, hop, listed, local.fresh, broadcast))
         )
 
     def asked(self, sender: int, ask: Ask) -> Broadcast | None:
@@ -176,7 +185,7 @@ class Dissemination:
         if copy is None or copy.child != sender:
             return None
         local, broadcast = self._local, copy.task.broadcast
-        again = Copy(local.incarnation, ask.origin, ask.hop, broadcast, copy.recipients, local.fresh)
+        again = Copy(local.incarnation, ask.origin, ask.hop, copy.recipients, local.fresh, broadcast)
         local.send(sender, again)
         return broadcast
 

@@ -41,8 +41,8 @@ class LocalNode:
     """
 
     __slots__ = (
-        "_forgotten", "_graves", "card", "cards", "changes", "clock", "counter", "dead", "digest", "final", "fresh",
-        "hops", "incarnation", "isolated", "known", "living", "me", "outputs", "up", "voters",
+        "_forgotten", "_graves", "card", "cards", "changes", "clock", "counter", "counter_max", "dead", "digest",
+        "final", "fresh", "hops", "incarnation", "isolated", "known", "living", "me", "outputs", "up", "voters",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +60,8 @@ class LocalNode:
         self.incarnation = card.incarnation
         self.counter = self.incarnation * COUNTERS_PER_INCARNATION
         """Last counter given out: one per subscription, leave and publication, over all topics."""
+        self.counter_max = self.counter + COUNTERS_PER_INCARNATION - COUNTERS_RESERVED
+        """From here on the rest are needed to leave every topic."""
         self.hops = 0
         """Last hop number given out."""
         self.clock = 0
@@ -98,7 +100,7 @@ class LocalNode:
 
     def check_counters_left(self) -> None:
         """Refuse what would need a counter while there are enough left to leave every topic."""
-        if self.counter % COUNTERS_PER_INCARNATION >= COUNTERS_PER_INCARNATION - COUNTERS_RESERVED:
+        if self.counter >= self.counter_max:
             raise UsageError(
                 f"incarnation {self.incarnation} of node {self.me} has used up its {COUNTERS_PER_INCARNATION} "
                 f"counters: restart the node"

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
 
 ANY_INCARNATION = -1
@@ -20,9 +21,6 @@ ANY_INCARNATION = -1
 
 Barrier: TypeAlias = dict[int, int]
 """Causal barrier: source → counter of the last publication of it that must come first."""
-
-Item: TypeAlias = tuple[int, bytes]
-"""One publication inside a batch: its counter and its payload."""
 
 Incarnations: TypeAlias = dict[int, int]
 """Node → incarnation of it."""
@@ -47,19 +45,15 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="P
     source: int
     topic: str
     counter: int
-    """Of the last item; ⟨source, counter⟩ identifies the batch."""
-    items: tuple[Item, ...]
-    """Never empty; counters ascend. Item k > 1 depends on item k−1."""
+    """Of the last of them; ⟨source, counter⟩ identifies the batch."""
+    batch: Batch
+    """Each but the first depends on the one before it."""
     barrier: Barrier
-    """What must be delivered before the first item."""
+    """What must be delivered before the first."""
     digest: int
     """Fingerprint of the source's view when it published; equal digests mean equal memberships."""
     stamp: int
     """Lamport time; greater than the stamp of everything this depends on."""
-
-    @property
-    def counters(self) -> tuple[int, ...]:
-        return tuple([counter for counter, _ in self.items])
 
 
 class Unsubscription(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="UNS"):
@@ -105,12 +99,13 @@ class Copy(Message, frozen=True, array_like=True, gc=False, tag="COPY"):
 
     hop: int
     """Names this copy to its sender; the acknowledgement repeats it."""
-    broadcast: Broadcast
     recipients: Recipients | None
     """The receiver and everyone that the subtree behind it has to serve. Left out, of a publication only: all members
     in that subtree by the view that the source had, whose digest the publication carries."""
     fresh: Incarnations
     """Crashes that the sender knows and that are not final at it."""
+    broadcast: Broadcast
+    """Last, so that copies to several receivers share its bytes."""
 
 
 class Ask(Message, frozen=True, array_like=True, gc=False, tag="ASK"):

@@ -6,10 +6,12 @@ Every input of a peer returns a list of these; the head of the package says how 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 import msgspec
 
-from vcubeps.protocol.messages import AnyMessage, Barrier, Item
+from vcubeps.protocol.batches import Batch
+from vcubeps.protocol.messages import AnyMessage, Barrier
 
 
 class Output(msgspec.Struct, frozen=True, gc=False):
@@ -35,15 +37,18 @@ class Accepted(Output, frozen=True, gc=False):
 class Started(Output, frozen=True, gc=False):
     """The broadcast of a batch of own publications begins: this is the moment of publication.
 
-    `items` are its publications in order; `barrier` is what the first depends on, each later
-    one depends on the one before it. `recipients` are the nodes it is addressed to (the
-    published algorithm, which does not know them, leaves it empty).
+    `barrier` is what the first of it depends on, each later one depends on the one before it. `recipients` are the
+    nodes it is addressed to (the published algorithm, which does not know them, leaves it empty).
     """
 
     topic: str
-    items: tuple[Item, ...]
+    batch: Batch
     barrier: Barrier
     recipients: tuple[int, ...]
+
+    @property
+    def items(self) -> tuple[tuple[int, bytes], ...]:
+        return self.batch.items
 
 
 class Acknowledged(Output, frozen=True, gc=False):
@@ -54,13 +59,17 @@ class Acknowledged(Output, frozen=True, gc=False):
 
 
 class Received(Output, frozen=True, gc=False):
-    """A batch of `source` has arrived (reception in the paper's sense); `counters` are its publications' in order."""
+    """A batch of `source` has arrived (reception in the paper's sense)."""
 
     topic: str
     source: int
-    counters: tuple[int, ...]
+    batch: Batch
     at_once: bool = False
     """The next output delivers this batch: it has not had to wait for others."""
+
+    @property
+    def counters(self) -> Sequence[int]:
+        return self.batch.counters
 
 
 class Deliver(Output, frozen=True, gc=False):
@@ -71,8 +80,12 @@ class Deliver(Output, frozen=True, gc=False):
 
     topic: str
     source: int
-    items: tuple[Item, ...]
+    batch: Batch
     after: Barrier
+
+    @property
+    def items(self) -> tuple[tuple[int, bytes], ...]:
+        return self.batch.items
 
 
 class Subscribed(Output, frozen=True, gc=False):

@@ -26,7 +26,7 @@ from vcubeps.protocol.broadcasts import Broadcasts
 from vcubeps.protocol.crashes import Crashes
 from vcubeps.protocol.dissemination import Dissemination
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
-from vcubeps.protocol.limits import MAX_BATCH_ITEMS, MAX_INCARNATION, RECIPIENTS_LISTED
+from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_INCARNATION, RECIPIENTS_LISTED
 from vcubeps.protocol.local import LocalNode, StartAgain
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
@@ -69,8 +69,20 @@ class Peer:
     """
 
     __slots__ = (
-        "_admission", "_aftermath", "_batch_items_max", "_boot", "_broadcasts", "_crashes", "_has_been_up",
-        "_listed_max", "_local", "_nodes", "_seeds", "_tree", "_voters",
+        "_admission",
+        "_aftermath",
+        "_batch_items_max",
+        "_boot",
+        "_broadcasts",
+        "_crashes",
+        "_flat_max",
+        "_has_been_up",
+        "_listed_max",
+        "_local",
+        "_nodes",
+        "_seeds",
+        "_tree",
+        "_voters",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +96,7 @@ class Peer:
         address: bytes = b"",
         addresses: Mapping[int, bytes] = MappingProxyType({}),
         batch_items_max: int = MAX_BATCH_ITEMS,
+        flat_max: int = 0,
         listed_max: int = RECIPIENTS_LISTED,
         voters: Iterable[int] | None = None,
     ) -> None:
@@ -97,8 +110,9 @@ class Peer:
         the same id; the incarnation is drawn from many (0…2^21, say) lest the newcomer get what was meant for a node
         that had the id before. `address` is told to all; `addresses` are those of `nodes`, for newcomers that ask.
 
-        `batch_items_max` is how many publications may leave as one batch; 1 is the paper's protocol. `listed_max` is
-        how many recipients a copy of a publication lists although its receiver may know them.
+        `batch_items_max` is how many publications may leave as one batch; 1 is the paper's protocol. Up to `flat_max`
+        recipients are served by the source itself, without a tree; 0 is the paper's protocol. `listed_max` is how many
+        recipients a copy of a publication lists although its receiver may know them.
 
         `voters` are the nodes of which a quorum decides when the network is cut, the same at every node: no crash
         is final, no publication acknowledged and no subscription in effect without them. Without voters all sides
@@ -109,8 +123,9 @@ class Peer:
         check_ids({node} | self._nodes | self._seeds | (voting or frozenset()))
         check_company(node, self._nodes, self._seeds)
         check_card(incarnation, identity, address, is_newcomer=bool(self._seeds))
-        check_sizes(batch_items_max, listed_max)
+        check_sizes(batch_items_max, flat_max, listed_max)
         self._batch_items_max = batch_items_max
+        self._flat_max = flat_max
         self._listed_max = listed_max
         self._voters = Voters(voting) if voting is not None else None
         self._has_been_up = not self._seeds and not incarnation
@@ -125,7 +140,7 @@ class Peer:
 
     def _create(self, local: LocalNode) -> None:
         self._local = local
-        self._tree = Dissemination(self._local, self._listed_max)
+        self._tree = Dissemination(self._local, self._flat_max, self._listed_max)
         self._broadcasts = Broadcasts(self._local, self._tree, self._batch_items_max)
         self._admission = Admission(self._local)
         self._aftermath = Aftermath(self._local, self._broadcasts)
@@ -161,23 +176,29 @@ class Peer:
         self._broadcasts.unsubscribe(topic)
         return self._take_outputs()
 
-    def publish(self, topic: str, payload: bytes, *, more: bool = False) -> list[Output]:
+    def publish(self, topic: str, payload: bytes, time_ns: int = 0) -> list[Output]:
         """Publish to the members of `topic`; `Accepted` has the counter, `Acknowledged` ends it.
 
-        With `more` the shell says that others follow at once and calls `release` after the last, so that
-        they leave as one batch; the only output is then `Accepted`.
+        `time_ns`, if not 0, is when it was asked for, in nanoseconds since 1970; it is passed on to those who get it.
         """
-        self._broadcasts.publish(topic, payload, more)
+        self._broadcasts.publish(topic, payload, time_ns)
         return self._take_outputs()
 
+    def accept(self, topic: str, payload: bytes, time_ns: int = 0) -> int:
+        """The counter of a publication that waits for `release`: so several leave as one batch. No outputs."""
+        return self._broadcasts.accept(topic, payload, time_ns)
+
     def release(self, topic: str) -> list[Output]:
-        """What was published on `topic` with `more` leaves now, or after the broadcast under way."""
+        """What has been accepted on `topic` leaves now, or after the broadcast under way."""
         self._broadcasts.release(topic)
         return self._take_outputs()
 
-    def receive(self, sender: int, message: object) -> list[Output]:
-        """A message from another node has arrived. Raises ProtocolViolation if it is unsound."""
-        sound = check_message(self._local, sender, message)
+    def receive(self, sender: int, message: object, size_max: int = MAX_BATCH_BYTES) -> list[Output]:
+        """A message from another node has arrived. Raises ProtocolViolation if it is unsound.
+
+        `size_max`: it has so many bytes at most, as the driver knows from the frame that it came in.
+        """
+        sound = check_message(self._local, sender, message, size_max)
         if (
             type(sound) is Ack
             and sound.target == self._local.incarnation
@@ -297,7 +318,7 @@ class Peer:
         return {
             "copies": len(self._tree),
             "broadcasts": sum(worker.current is not None for worker in workers),
-            "queued": sum(len(worker.queue) for worker in workers),
+            "queued": sum(len(worker.queue) + len(worker.waiting) for worker in workers),
             "pending": sum(len(topic.holdback) for topic in topics),
             "joining_or_leaving": sum(topic.phase is not Phase.MEMBER for topic in topics),
             "flushes": self._crashes.unfinished,

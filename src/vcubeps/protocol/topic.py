@@ -234,8 +234,7 @@ class Topic:
 
     def _note_reception(self, publication: Publication, at_once: bool = False) -> None:
         self.newest[publication.source] = publication
-        counters = (publication.counter,) if len(publication.items) == 1 else publication.counters
-        self.local.emit(Received(self.name, publication.source, counters, at_once))
+        self.local.emit(Received(self.name, publication.source, publication.batch, at_once))
 
     def join(self, reports: dict[int, Report]) -> None:
         """The SUB is acknowledged by all: form the view and the past from what they reported."""
@@ -303,7 +302,7 @@ class Topic:
         if type(message) is Publication:
             local = self.local
             self.past.deliver(message, message.digest == self.view.digest)
-            local.emit(Deliver(self.name, message.source, message.items, message.barrier))
+            local.emit(Deliver(self.name, message.source, message.batch, message.barrier))
             return
         self.apply_leave(message.source, message.counter)
         for task in self.leaves_held.pop((message.source, message.counter)):

@@ -8,9 +8,10 @@ shifted right, so `id >> MAX_DIMENSION` is true of all that is no id.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from vcubeps.cube import MAX_DIMENSION
+from vcubeps.protocol.batches import TIME_BYTES, Batch
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
 from vcubeps.protocol.limits import (
     MAX_ADDRESS_BYTES,
@@ -52,8 +53,8 @@ _IDS = f"of which the ids lie in 0…{(1 << MAX_DIMENSION) - 1}"
 _BROADCASTS = frozenset((Publication, Subscription, Unsubscription))
 
 
-def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
-    """`message` itself, if it is sound."""
+def check_message(local: LocalNode, sender: int, message: object, size_max: int) -> AnyMessage:
+    """`message` itself, if it is sound. It has `size_max` bytes at most: what is below all limits is not measured."""
     # Few functions are called where nothing is amiss: this runs for every message.
     if sender == local.me or sender >> MAX_DIMENSION:
         raise ProtocolViolation(sender, f"a message, but only other nodes than {local.me} may, {_IDS}")
@@ -64,7 +65,7 @@ def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
             sender, f"incarnations {message.origin} and {message.target}; they lie in 0…{MAX_INCARNATION}"
         )
     if type(message) is Copy:
-        _check_copy(local, sender, message)
+        _check_copy(local, sender, message, size_max)
     elif type(message) is Ack:
         if message.reports:
             _check_nodes(sender, message.reports, "reports")
@@ -101,7 +102,7 @@ def check_message(local: LocalNode, sender: int, message: object) -> AnyMessage:
     return message
 
 
-def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
+def _check_copy(local: LocalNode, sender: int, copy: Copy, size_max: int) -> None:
     recipients, broadcast, me = copy.recipients, copy.broadcast, local.me
     outside = (sender ^ me).bit_length() - 1
     if recipients is None:
@@ -126,7 +127,7 @@ def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
     if not 1 <= counter <= MAX_COUNTER:
         raise _impossible_counter(sender, counter, smallest=1)
     if type(broadcast) is Publication:
-        _check_publication(sender, broadcast)
+        _check_publication(sender, broadcast, size_max)
     elif type(broadcast) is Unsubscription:
         _check_barrier(sender, source, counter, broadcast.barrier)
         _check_time(sender, broadcast.stamp)
@@ -150,42 +151,52 @@ def _check_copy(local: LocalNode, sender: int, copy: Copy) -> None:
         _check_name(sender, broadcast.topic)
 
 
-def _check_publication(sender: int, publication: Publication) -> None:
-    items = publication.items
-    if not 1 <= len(items) <= MAX_BATCH_ITEMS or items[-1][0] != publication.counter:
-        raise ProtocolViolation(
-            sender, f"a batch of {len(items)} items that does not end with its counter {publication.counter}"
-        )
-    if len(items) == 1:  # nearly always where little is published at a time
-        ((_, payload),) = items
-        size = largest = len(payload)
-    else:
-        size, largest = _check_batch(sender, publication)
-    if largest > MAX_PAYLOAD_BYTES:
-        raise ProtocolViolation(sender, f"a payload of {largest} bytes; the limit is {MAX_PAYLOAD_BYTES}")
-    if size > MAX_BATCH_BYTES:
-        raise ProtocolViolation(sender, f"a batch of {size} bytes; the limit is {MAX_BATCH_BYTES}")
+def _check_publication(sender: int, publication: Publication, size_max: int) -> None:
+    """`size_max` as in `check_message`."""
+    batch, counter = publication.batch, publication.counter
+    payloads, first = batch.payloads, batch.first
+    count = len(payloads)
+    if count != 1 or first != counter or batch.scattered:  # nearly never where little is published at a time
+        _check_counters(sender, batch, counter)
+    if batch.times and len(batch.times) != TIME_BYTES * count:
+        raise ProtocolViolation(sender, f"{len(batch.times)} bytes of times for {count} publications")
+    if size_max > MAX_PAYLOAD_BYTES:
+        _check_sizes(sender, payloads)
     if publication.barrier:
-        _check_barrier(sender, publication.source, items[0][0], publication.barrier)
+        _check_barrier(sender, publication.source, first, publication.barrier)
     if not 0 <= publication.stamp <= MAX_STAMP:
         raise _impossible_time(sender, publication.stamp)
 
 
-def _check_batch(sender: int, publication: Publication) -> tuple[int, int]:
-    """Bytes of all items, and of the largest."""
-    # Whole columns at a time: this runs for every publication that arrives.
-    items = publication.items
-    counters = [counter for counter, _ in items]
-    if (
-        counters[0] < 1
-        or not all(map(operator.lt, counters, counters[1:]))
-        or incarnation_of(counters[0]) != incarnation_of(publication.counter)
+def _check_counters(sender: int, batch: Batch, counter: int) -> None:
+    """Of a batch that ends with `counter`."""
+    count, scattered = len(batch.payloads), batch.scattered
+    if not 1 <= count <= MAX_BATCH_ITEMS or batch.last != counter:
+        raise ProtocolViolation(
+            sender, f"a batch of {count} publications that does not end with its counter {counter}"
+        )
+    if scattered and (
+        len(scattered) != count
+        or scattered[0] != batch.first
+        or not all(map(operator.lt, scattered, scattered[1:]))
     ):
         raise ProtocolViolation(
-            sender, f"a batch with counters {_brief_list(counters)}; they must ascend within one incarnation"
+            sender,
+            f"a batch of {count} publications from {batch.first} on with counters {_brief_list(scattered)}; they must "
+            "ascend",
         )
-    sizes = [len(payload) for _, payload in items]
-    return sum(sizes), max(sizes)
+    if batch.first < 1 or incarnation_of(batch.first) != incarnation_of(counter):
+        raise ProtocolViolation(
+            sender, f"a batch with counters {batch.first} to {counter}; they must be of one incarnation"
+        )
+
+
+def _check_sizes(sender: int, payloads: tuple[bytes, ...]) -> None:
+    sizes = list(map(len, payloads))
+    if max(sizes) > MAX_PAYLOAD_BYTES:
+        raise ProtocolViolation(sender, f"a payload of {max(sizes)} bytes; the limit is {MAX_PAYLOAD_BYTES}")
+    if sum(sizes) > MAX_BATCH_BYTES:
+        raise ProtocolViolation(sender, f"a batch of {sum(sizes)} bytes; the limit is {MAX_BATCH_BYTES}")
 
 
 def _check_barrier(sender: int, source: int, counter: int, barrier: dict[int, int]) -> None:
@@ -219,7 +230,7 @@ def _check_flush(local: LocalNode, sender: int, flush: Flush) -> None:
                 raise ProtocolViolation(
                     sender, f"a flush that holds a publication of node {source}, which it does not call dead"
                 )
-            _check_publication(sender, publication)
+            _check_publication(sender, publication, MAX_BATCH_BYTES)
     for name, (subscription, last_publication) in flush.subscriptions.items():
         _check_name(sender, name)
         _check_counter(sender, subscription, smallest=1)
@@ -301,6 +312,6 @@ def _impossible_nodes(sender: int, named: Mapping[int, object], what: str) -> Pr
     return ProtocolViolation(sender, f"{what} with impossible nodes {_brief_list(strange)}, {_IDS}")
 
 
-def _brief_list(numbers: list[int]) -> str:
+def _brief_list(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:4]))
     return shown + (", ..." if len(numbers) > 4 else "")

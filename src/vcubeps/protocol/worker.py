@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from vcubeps.protocol.batches import Waiting
 from vcubeps.protocol.dissemination import ROOT, Task
-from vcubeps.protocol.messages import Item, Unsubscription
+from vcubeps.protocol.messages import Unsubscription
 from vcubeps.protocol.topic import MEMBER, Topic
 
 
@@ -22,13 +23,17 @@ class Worker:
 
     Invariants: `wanted` is what the application asked for last; a join in `queue` stands at its
     end, behind a leave that is queued or under way unless the node is isolated and the leave has ended.
+    What is in `waiting` was asked for before what is in `queue`: nothing can be published while a join or
+    leave waits.
     """
 
-    __slots__ = ("current", "pumping", "queue", "sent_twice", "topic", "wanted")
+    __slots__ = ("current", "pumping", "queue", "sent_twice", "topic", "waiting", "wanted")
 
     def __init__(self) -> None:
         self.wanted = False
-        self.queue: deque[Item | Join | Leave] = deque()
+        self.waiting = Waiting()
+        """Publications."""
+        self.queue: deque[Join | Leave] = deque()
         self.current: Task | None = None
         """The broadcast under way."""
         self.pumping = False
@@ -55,6 +60,8 @@ class Worker:
             assert task.parent == ROOT and not task.finished, (
                 "the broadcast under way is not an own one in progress"
             )
+        self.waiting.check()
+        assert not self.waiting or self.topic is not None, "publications wait on a topic that has been left"
         if self.topic is not None:
             self.topic.check()
 

@@ -26,6 +26,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from vcubeps.cube import children, dimension, subcube
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
 from vcubeps.protocol.limits import check_payload, check_topic
 from vcubeps.protocol.messages import Barrier
@@ -189,10 +190,10 @@ class PublishedPeer:
         m = state.br_queue.popleft()
         if isinstance(m, Pub):
             m = msgspec.structs.replace(m, barrier=frozenset(state.causal_barrier))  # line 21
-            items, barrier = ((m.counter, m.payload),), _as_barrier(m.barrier)
+            batch, barrier = Batch(m.counter, (m.payload,)), _as_barrier(m.barrier)
             state.first_rec.setdefault(self.node, m.counter)  # lines 17–18
-            self._out.append(Started(topic, items, barrier, ()))
-            self._out.append(Deliver(topic, self.node, items, barrier))  # line 19: subscribed or not
+            self._out.append(Started(topic, batch, barrier, ()))
+            self._out.append(Deliver(topic, self.node, batch, barrier))  # line 19: subscribed or not
             state.last_delvs[self.node] = m.counter  # line 20
             state.causal_barrier = {(self.node, m.counter)}  # line 22
         chd = self._children(m, self._dimension)  # lines 23–26
@@ -264,7 +265,7 @@ class PublishedPeer:
         if isinstance(m, Pub):
             state.first_rec.setdefault(m.source, m.counter)  # lines 64–65
             state.pending.append(m)  # lines 66–67
-            self._out.append(Received(m.topic, m.source, (m.counter,)))
+            self._out.append(Received(m.topic, m.source, Batch(m.counter, (m.payload,))))
             self._check_delivery(m.topic)  # line 68
         elif isinstance(m, Ack):
             self._set_view(m.topic, update(state.view, m.members))  # lines 69–70
@@ -278,8 +279,8 @@ class PublishedPeer:
         """Lines 83–89."""
         state = self._topics[topic]
         while m := next((m for m in state.pending if self._is_satisfied(state, m)), None):  # line 84
-            items = ((m.counter, m.payload),)
-            self._out.append(Deliver(topic, m.source, items, _as_barrier(m.barrier)))  # line 85
+            batch = Batch(m.counter, (m.payload,))
+            self._out.append(Deliver(topic, m.source, batch, _as_barrier(m.barrier)))  # line 85
             state.pending.remove(m)  # lines 86–87
             state.last_delvs[m.source] = m.counter  # line 88
             if self._prune:

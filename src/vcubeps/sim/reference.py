@@ -199,13 +199,13 @@ class Reference:
                     self._send(node, destination, message)
                 case Accepted(counter=counter):
                     self._published[node, counter] = now
-                case Started(topic, items, barrier):
-                    self._note_started(node, int(topic), items[0][0], barrier)
-                case Received(topic, source, counters):
-                    self.trace.receptions.append(trace.Arrival(now, node, int(topic), source, counters[0]))
-                    self._received.add((node, (source, counters[0])))
-                case Deliver(topic, source, items):
-                    self._note_delivered(node, int(topic), source, items[0][0])
+                case Started(topic, batch, barrier):
+                    self._note_started(node, int(topic), batch.first, barrier)
+                case Received(topic, source, batch):
+                    self.trace.receptions.append(trace.Arrival(now, node, int(topic), source, batch.first))
+                    self._received.add((node, (source, batch.first)))
+                case Deliver(topic, source, batch):
+                    self._note_delivered(node, int(topic), source, batch.first)
                 case Acknowledged(topic, counter):
                     self._note_acknowledged(int(topic), (node, counter))
                 case Subscribed(topic):

@@ -20,8 +20,8 @@ class FaultFreePeer(PublishedPeer):
     def start(self) -> list[Output]:
         return []
 
-    def publish(self, topic: str, payload: bytes, *, more: bool = False) -> list[Output]:
-        return super().publish(topic, payload)  # it knows no batches, so nothing waits
+    def hold(self, topic: str, payload: bytes) -> list[Output]:
+        return self.publish(topic, payload)  # it knows no batches, so nothing waits
 
     def release(self, topic: str) -> list[Output]:
         return []

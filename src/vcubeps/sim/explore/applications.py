@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
 from vcubeps.mixing import mix
@@ -77,9 +76,7 @@ class Applications:
             payload = b"%c%d.%d" % (generation, node, self._published[node])
             self._tell("publish", node, peer, topic, payload)
             if held:
-                self._nodes.feed(
-                    node, f"publish {topic}, more follow", partial(peer.publish, more=True), topic, payload
-                )
+                self._nodes.feed(node, f"publish {topic}, more follow", peer.hold, topic, payload)
             else:
                 self._nodes.feed(node, f"publish {topic}", peer.publish, topic, payload)
         if held:

@@ -39,6 +39,7 @@ FEATURES: Mapping[str, str] = {
     "permuted": "what one input sends leaves in any order, on FIFO links too",
     "greetings": "a node that connects says which incarnation it is",
     "digests": "copies leave their recipients to the receiver's view, however few they are",
+    "flat": "a source sends to every recipient itself, without a tree",
     "held": "publications wait for a release and leave together, as at the end of a node's turn",
     "large": f"more than {NODES_USUAL_MAX} nodes",
     "long": f"{OPERATIONS_LONG[0]} to {OPERATIONS_LONG[1]} operations, all on one topic",
@@ -148,6 +149,7 @@ _ODDS: Mapping[str, float] = {
     "restarts": 0.15,
     "goodbyes": 0.2,
     "late-copies": 0.15,
+    "flat": 0.3,
 }
 """Probability of each option in one schedule."""
 
@@ -171,9 +173,10 @@ _DRAWN_APART = frozenset(
     }
 )
 """Options that came later. They are drawn apart, so that the schedules of earlier options are what they were; those
-of `VOTING`, of `_DRAWN_THEN` and of `_DRAWN_LAST`, which came later still, by generators of their own."""
+of `VOTING` and of the sets below, which came later still, by generators of their own."""
 
 _DRAWN_THEN, _DRAWN_LAST = frozenset({"restarts", "goodbyes"}), frozenset({"late-copies"})
+_DRAWN_AT_LAST = frozenset({"flat"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +235,8 @@ class Options:
     """A node is told of the earlier incarnations' end when another connects."""
     digests: bool
     """Copies leave the recipients out where they may."""
+    flat: bool
+    """A source sends to every recipient itself."""
     held: bool
     """Some publications wait for a release."""
 
@@ -306,6 +311,7 @@ def draw_options(seed: int, allowed: Allowed) -> Options:
         permuted="permuted" in on,
         greetings="greetings" in on,
         digests="digests" in on,
+        flat="flat" in on,
         held="held" in on,
         cuts=cuts if "cut" in on else 0,
         departures=departures if "depart" in on and VOTERS not in on else 0,
@@ -331,6 +337,7 @@ def _draw_switches(seed: int, rng: Random, apart: Random, allowed: Allowed) -> f
         **dict.fromkeys(VOTING, Random(mix(seed, 15))),
         **dict.fromkeys(_DRAWN_THEN, Random(mix(seed, 16))),
         **dict.fromkeys(_DRAWN_LAST, Random(mix(seed, 18))),
+        **dict.fromkeys(_DRAWN_AT_LAST, Random(mix(seed, 19))),
     }
     drawn = {name for name in OPTION_NAMES if later.get(name, rng).random() < _ODDS[name]}
     if allowed.only is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from vcubeps.protocol.outputs import Output
+from vcubeps.protocol.outputs import Accepted, Output
 from vcubeps.protocol.peer import Peer
 
 
@@ -32,7 +32,8 @@ class PeerLike(Protocol):
     def start(self) -> list[Output]: ...
     def subscribe(self, topic: str) -> list[Output]: ...
     def unsubscribe(self, topic: str) -> list[Output]: ...
-    def publish(self, topic: str, payload: bytes, *, more: bool = False) -> list[Output]: ...
+    def publish(self, topic: str, payload: bytes) -> list[Output]: ...
+    def hold(self, topic: str, payload: bytes) -> list[Output]: ...
     def release(self, topic: str) -> list[Output]: ...
     def receive(self, sender: int, message: object) -> list[Output]: ...
     def suspect(self, node: int, incarnation: int) -> list[Output]: ...
@@ -63,6 +64,10 @@ class WatchedPeer(Peer):
     """A peer that lets the world see whom it holds dead."""
 
     __slots__ = ()
+
+    def hold(self, topic: str, payload: bytes) -> list[Output]:
+        """`accept`, with its answer as an output."""
+        return [Accepted(topic, self.accept(topic, payload))]
 
     def dead_incarnation(self, node: int) -> int:
         """Newest incarnation of `node` that is dead here; −1 if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
 from vcubeps.protocol.messages import (
     Ack,
@@ -105,9 +106,9 @@ def show_message(message: object) -> str:
 def _show_broadcast(broadcast: Broadcast) -> str:
     name = f"{broadcast.topic} {broadcast.source}:{_count(broadcast.counter)}"
     match broadcast:
-        case Publication(items=items, barrier=barrier):
-            batch = f" ×{len(items)}" if len(items) > 1 else ""
-            return f"PUB {name}{batch} after {_barrier(barrier)}"
+        case Publication(batch=batch, barrier=barrier):
+            times = f" ×{len(batch)}" if len(batch) > 1 else ""
+            return f"PUB {name}{times} after {_barrier(barrier)}"
         case Unsubscription(barrier=barrier):
             return f"UNS {name} after {_barrier(barrier)}"
     return f"SUB {name}"
@@ -150,14 +151,14 @@ def show_output(output: Output) -> str:
     match output:
         case Accepted(topic=topic, counter=counter):
             return f"accepted {topic} {_count(counter)}"
-        case Started(topic=topic, items=items, barrier=barrier):
-            return f"STARTED {topic} {_counters(items)} after {_barrier(barrier)}"
+        case Started(topic=topic, batch=batch, barrier=barrier):
+            return f"STARTED {topic} {_counters(batch)} after {_barrier(barrier)}"
         case Acknowledged(topic=topic, counter=counter):
             return f"acknowledged {topic} {_count(counter)}"
-        case Received(topic=topic, source=source, counters=counters):
-            return f"received {topic} {source}:{','.join(map(_count, counters))}"
-        case Deliver(topic=topic, source=source, items=items, after=after):
-            return f"DELIVER {topic} {source}:{_counters(items)} after {_barrier(after)}"
+        case Received(topic=topic, source=source, batch=batch):
+            return f"received {topic} {source}:{_counters(batch)}"
+        case Deliver(topic=topic, source=source, batch=batch, after=after):
+            return f"DELIVER {topic} {source}:{_counters(batch)} after {_barrier(after)}"
         case Subscribed(topic=topic, counter=counter):
             return f"SUBSCRIBED {topic} @{_count(counter)}"
         case Unsubscribed(topic=topic):
@@ -177,8 +178,8 @@ def show_output(output: Output) -> str:
     return repr(output)
 
 
-def _counters(items: Iterable[tuple[int, bytes]]) -> str:
-    return ",".join(_count(counter) for counter, _ in items)
+def _counters(batch: Batch) -> str:
+    return ",".join(map(_count, batch.counters))
 
 
 def _barrier(barrier: dict[int, int]) -> str:

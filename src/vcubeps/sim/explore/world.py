@@ -28,7 +28,7 @@ from vcubeps.sim.explore.electorate import Electorate
 from vcubeps.sim.explore.links import Links, Waiting
 from vcubeps.sim.explore.losses import Losses
 from vcubeps.sim.explore.operations import SLOW_FACTOR_MAX, USUAL_DELAY, Operation, severed
-from vcubeps.sim.explore.options import Options
+from vcubeps.sim.explore.options import NODES_MAX, Options
 from vcubeps.sim.explore.peers import PeerFactory, PeerLike
 from vcubeps.sim.explore.trace import Trace
 from vcubeps.sim.explore.winners import winners
@@ -87,6 +87,8 @@ class World:
             make_peer = partial(make_peer, voters=options.voting.voters)
         if options.digests:
             make_peer = partial(make_peer, listed_max=0)
+        if options.flat:
+            make_peer = partial(make_peer, flat_max=NODES_MAX)
         self._arrivals = Arrivals(seed, options, lives, make_peer, self.after, self._greet)
         self._number = len(operations)
         self._heap: list[Event] = [

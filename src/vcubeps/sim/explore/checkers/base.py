@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from vcubeps.protocol.messages import Item
 from vcubeps.protocol.outputs import Output, Restarted, Started, Subscribed
 
 VIOLATIONS_MAX = 5
@@ -75,7 +74,9 @@ class Publication:
 
     __slots__ = ("bit", "counter", "incarnation", "index", "payload", "source", "subscribers")
 
-    def __init__(self, index: int, source: int, incarnation: int, item: Item, subscribers: int) -> None:
+    def __init__(
+        self, index: int, source: int, incarnation: int, item: tuple[int, bytes], subscribers: int
+    ) -> None:
         self.index = index
         self.bit = 1 << index
         self.source = source

@@ -93,7 +93,7 @@ class Conduct:
                 machine.check()
             except AssertionError as error:
                 self._report("bounded", now_s, node, f"invariant: {error}")
-            timers = len(machine._context.timers._heap)
+            timers = len(machine.context.timers._heap)
             if timers > _TIMERS_MAX:
                 self._report("bounded", now_s, node, f"has {timers} timers")
             crowd = len(machine.links.connections)
