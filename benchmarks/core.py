@@ -136,7 +136,7 @@ class Discussion:
             if isinstance(output, Send):
                 self._send(node, output)
             elif isinstance(output, Started):
-                self.sizes += [len(output.barrier)] + [1] * (len(output.items) - 1)
+                self.sizes += [len(output.barrier)] + [1] * (len(output.batch) - 1)
             elif isinstance(output, Deliver) and node not in self.answered:
                 self.answered.add(node)
                 self._after(self.rng.randrange(100), lambda: self._answer(node))

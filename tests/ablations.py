@@ -56,7 +56,6 @@ from vcubeps.protocol.messages import (
     Flush,
     Incarnations,
     IsFinal,
-    Item,
     Over,
     Publication,
     Report,
@@ -308,11 +307,11 @@ def joining_nodes_are_members(patch: Patch) -> None:
 def own_publications_are_delivered_after_leaving(patch: Patch) -> None:
     start = Broadcasts._start_publication
 
-    def deliver(self: Broadcasts, worker: Worker, first: Item) -> None:
+    def deliver(self: Broadcasts, worker: Worker) -> None:
         topic = worker.topic
         assert topic is not None
         closing, topic.closing = topic.closing, False
-        start(self, worker, first)
+        start(self, worker)
         topic.closing = closing
 
     patch.setattr(Broadcasts, "_start_publication", deliver)
@@ -491,14 +490,18 @@ def rejoining_nodes_have_forgotten(patch: Patch) -> None:
     Search(only("bursts unordered heavy-tail"), checkers("causal"), 9986, 1377),
 )
 def batches_are_reversed(patch: Patch) -> None:
-    emit = LocalNode.emit
+    take_outputs = Peer._take_outputs
 
-    def backwards(self: LocalNode, output: Output) -> None:
-        if isinstance(output, Deliver) and output.source != self.me:
-            output = replace(output, items=output.items[::-1])
-        emit(self, output)
+    def backwards(output: Output, me: int) -> Output:
+        if not isinstance(output, Deliver) or output.source == me:
+            return output
+        batch = output.batch
+        counters = tuple(batch.counters)[::-1]
+        return replace(output, batch=replace(batch, payloads=batch.payloads[::-1], scattered=counters))
 
-    patch.setattr(LocalNode, "emit", backwards)
+    patch.setattr(
+        Peer, "_take_outputs", lambda self: [backwards(output, self.node) for output in take_outputs(self)]
+    )
 
 
 @ablation(
@@ -509,7 +512,7 @@ def batches_have_no_barrier(patch: Patch) -> None:
     blocker = Topic._blocker
 
     def free(self: Topic, message: Ordered) -> int | None:
-        is_batch = isinstance(message, Publication) and len(message.items) > 1
+        is_batch = isinstance(message, Publication) and len(message.batch) > 1
         return None if is_batch else blocker(self, message)
 
     patch.setattr(Topic, "_blocker", free)

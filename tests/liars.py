@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.errors import ProtocolViolation
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
 from vcubeps.protocol.messages import (
@@ -85,9 +86,14 @@ class Fibs:
 
     def _publication(self) -> Publication:
         counter, digest = self._counter(), self._rng.getrandbits(64)
-        items = ((counter, b"\0lie"),)
         return Publication(
-            self._node(), "a", counter, items, self._barrier(), digest, self._rng.randint(0, 99)
+            self._node(),
+            "a",
+            counter,
+            Batch(counter, (b"\0lie",)),
+            self._barrier(),
+            digest,
+            self._rng.randint(0, 99),
         )
 
     def _broadcast(self) -> Broadcast:
@@ -111,8 +117,8 @@ class Fibs:
         subscriptions = {topic: (self._counter(), self._counter()) for topic in ("a", "b") if self._odds(0.5)}
         return rng.choice(
             (
-                Copy(origin, target, hop, self._broadcast(), recipients, self._crashes()),
-                Copy(origin, target, hop, self._broadcast(), None, {}),
+                Copy(origin, target, hop, recipients, self._crashes(), self._broadcast()),
+                Copy(origin, target, hop, None, {}, self._broadcast()),
                 Ask(origin, target, hop),
                 Ack(
                     origin,

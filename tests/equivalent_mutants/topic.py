@@ -31,16 +31,6 @@ EQUIVALENT = {
         "compare:<→<=",
     ): _DISTINCT,
     (
-        "Topic._note_reception",
-        "counters = (publication.counter,) if len(publication.items) == 1 else publication.counters",
-        "condition:False",
-    ): "of one item, `counters` is the same; the other way is only faster",
-    (
-        "Topic._note_reception",
-        "counters = (publication.counter,) if len(publication.items) == 1 else publication.counters",
-        "constant:1→0",
-    ): "no publication is without items (validation); of one item, `counters` is the same",
-    (
         "Topic._blocker",
         "if member is not None and needed >= member.counter:  # nearly always",
         "compare:>=→>",

@@ -23,7 +23,7 @@ from vcubeps.net.node import Node
 from vcubeps.net.opening import start_node
 from vcubeps.net.shell import now_s
 from vcubeps.net.subscription import Receipt, Subscription
-from vcubeps.node.settings import STAMP_BYTES, ClusterSettings, Detection, Limits, NodeSettings, Timing
+from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing
 from vcubeps.protocol import outputs
 
 _Result = TypeVar("_Result")
@@ -116,7 +116,7 @@ class Record:
         self.seen.append((now_s, node, incarnation, what))
         if type(what) is outputs.Deliver:
             self.deliveries[node, what.topic] += [
-                (what.source, counter, payload[STAMP_BYTES:]) for counter, payload in what.items
+                (what.source, counter, payload) for counter, payload in what.items
             ]
 
     def ended(self, node: Node) -> None:
@@ -130,7 +130,7 @@ class Record:
             if type(what) is outputs.Started:
                 for counter, payload in what.items:
                     given = self.published.get((what.topic, node, counter))
-                    if given is not None and given != payload[STAMP_BYTES:]:
+                    if given is not None and given != payload:
                         found.append(f"⟨{node}, {counter}⟩ is not what the application published")
         for member in self.members:
             found += member.discrepancies()
@@ -336,7 +336,7 @@ class Live:
                 continue
             if any(machine.peer.footprint().values()) or machine.is_dirty:
                 return False
-            if any(topic.sent for topic in machine.memberships):
+            if any(topic.unacknowledged for topic in machine.memberships):
                 return False
             if not machine.peer.is_up or not all(
                 machine.peer.known_incarnation(other.id) == other.incarnation

@@ -22,7 +22,8 @@ from vcubeps.node.frames import PROTOCOL_VERSION, FrameReader, Kind, frame, pack
 from vcubeps.node.greeting import Identity, Refusal, read_refusal
 from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings
 from vcubeps.node.wire import Wire
-from vcubeps.protocol.messages import Ack, Card, Copy, Hello, Publication
+from vcubeps.protocol.batches import Batch
+from vcubeps.protocol.messages import Ack, AnyMessage, Card, Copy, Hello, Publication
 
 QUICK = msgspec.structs.replace(FAST, connect_timeout_s=0.2)
 
@@ -180,9 +181,13 @@ def test_a_crowd_of_garbage_does_not_disturb_anyone() -> None:
 # -- a node that breaks the rules ------------------------------------------------------------------
 
 
+def encoded(message: AnyMessage) -> bytes:
+    return b"".join(Wire().encode(message))
+
+
 def wrong_counter() -> bytes:
-    publication = Publication(1, "room", 5, ((5, b"12345678"),), {}, 0, 1)
-    return Wire().encode(Copy(1, 0, 1, publication, {0: 1}, {}))
+    publication = Publication(1, "room", 5, Batch(5, (b"12345678",)), {}, 0, 1)
+    return encoded(Copy(1, 0, 1, {0: 1}, {}, publication))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +211,7 @@ def wrong_counter() -> bytes:
         (frame(Kind.RECEIVED, 1000), "it sent an acknowledgement of message 1000, but the last one sent was"),
         (frame(Kind.MESSAGE, 1, wrong_counter()), "it sent counter 5, which is not one of its incarnation 1"),
         (
-            frame(Kind.MESSAGE, 1, Wire().encode(Ack(1, 0, 1, {}, False, {1 << 20: 1}, 0))),
+            frame(Kind.MESSAGE, 1, encoded(Ack(1, 0, 1, {}, False, {1 << 20: 1}, 0))),
             "it sent crashes with impossible nodes 1048576, of which the ids lie in 0…1048575",
         ),
     ],
@@ -258,8 +263,8 @@ def test_a_greeting_that_claims_to_have_received_what_was_never_sent_is_refused_
 def test_bytes_that_a_message_is_made_of_may_be_anything_and_the_node_lives() -> None:
     async def main() -> None:
         dice = random.Random(11)
-        hello = Wire().encode(Hello(1, -1, Card(1), 0, {}))
-        sound = [hello, wrong_counter(), Wire().encode(Ack(1, 0, 1, {}, False, {}, 0))]
+        hello = encoded(Hello(1, -1, Card(1), 0, {}))
+        sound = [hello, wrong_counter(), encoded(Ack(1, 0, 1, {}, False, {}, 0))]
         async with Live(3, absent=frozenset({1})) as live:
             members = await live.join_all("room")
             for attempt in range(40):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from net.live import Live, Record, run
 from net.live_judge import Seen, violations
@@ -50,8 +50,9 @@ def alter_payload(seen: list[Seen]) -> list[Seen]:
         place for place, (_, node, _, what) in enumerate(seen) if node == 1 and type(what) is Deliver
     )
     *when, what = seen[place]
-    ((counter, payload), *rest) = what.items  # type: ignore[attr-defined]
-    altered = msgspec.structs.replace(what, items=((counter, payload + b"!"), *rest))  # type: ignore[type-var]
+    batch = what.batch  # type: ignore[attr-defined]
+    first, *rest = batch.payloads
+    altered = replace(what, batch=replace(batch, payloads=(first + b"!", *rest)))  # type: ignore[type-var]
     return [*seen[:place], (*when, altered), *seen[place + 1 :]]  # type: ignore[list-item]
 
 

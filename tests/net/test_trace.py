@@ -19,6 +19,7 @@ import vcubeps
 from vcubeps.net import trace
 from vcubeps.net.config import ConfigError
 from vcubeps.net.trace import TraceWriter, topic_number
+from vcubeps.protocol.batches import Batch, batch_of
 from vcubeps.protocol.outputs import Deliver, Received, Started
 
 ROOM = topic_number("room")
@@ -137,7 +138,7 @@ def told(writer: TraceWriter, *counters: int, barrier: dict[int, int], now_ns: i
     """Node 1 publishes a batch on "room"."""
     for counter in counters:
         writer.published("room", counter, now_ns - 1_000)
-    writer.started(Started("room", tuple((c, b"") for c in counters), barrier, (0,)), now_ns)
+    writer.started(Started("room", batch_of(tuple((c, b"") for c in counters)), barrier, (0,)), now_ns)
 
 
 def test_each_of_a_batch_comes_after_the_one_before(tmp_path: Path) -> None:
@@ -217,7 +218,7 @@ def test_membership_that_nobody_asked_to_end_is_not_relied_on(tmp_path: Path) ->
 def test_node_that_comes_back_goes_on_counting(tmp_path: Path) -> None:
     async def scene(*counters: int) -> None:
         writer = TraceWriter(tmp_path, 1)
-        writer.received(Received("room", 0, counters), 1_000)
+        writer.received(Received("room", 0, batch_of([(counter, b"") for counter in counters])), 1_000)
         await writer.close()
 
     run(scene(1, 2, 3))
@@ -235,6 +236,7 @@ KILLED = """
 import asyncio, sys, time
 from pathlib import Path
 from vcubeps.net import trace
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.outputs import Received
 
 trace.ROWS_AT_ONCE = 50
@@ -244,7 +246,7 @@ async def main():
     writer = trace.TraceWriter(Path(sys.argv[1]), 1)
     writer.joined("room", 1_000, 2_000)
     for counter in range(1, 10**9):
-        writer.received(Received("room", 0, (counter,)), time.time_ns())
+        writer.received(Received("room", 0, Batch(counter, (b"",))), time.time_ns())
         if counter == 1_000:
             print("ready", flush=True)
 
@@ -290,7 +292,7 @@ def test_trace_tells_what_it_would_lack_if_the_process_were_killed(
         assert unwritten() == [(1, 4)]
         writer.acknowledged("room", 4, 6_000)
         assert unwritten() == [(1, 5)]
-        writer.started(Started("other room", ((5, b""),), {}, ()), 6_000)
+        writer.started(Started("other room", Batch(5, (b"",)), {}, ()), 6_000)
         writer.acknowledged("other room", 5, 6_000)
         assert unwritten() == [(1, 6)]
         assert [row["joins"] for row in rows(tmp_path, "membership")] == [True, False]
@@ -309,9 +311,9 @@ def test_node_waits_for_the_disk_rather_than_grow(tmp_path: Path, monkeypatch: p
 
     async def scene() -> None:
         writer = TraceWriter(tmp_path, 1)
-        writer.delivered(Deliver("room", 0, ((1, b""), (2, b"")), {}), 1_000)
+        writer.delivered(Deliver("room", 0, batch_of(((1, b""), (2, b""))), {}), 1_000)
         assert rows(tmp_path, "deliveries") == []
-        writer.delivered(Deliver("room", 0, ((3, b""),), {2: 2}), 1_000)
+        writer.delivered(Deliver("room", 0, Batch(3, (b"",)), {2: 2}), 1_000)
         assert [row["counter"] for row in rows(tmp_path, "deliveries")] == [1, 2, 3]
         await writer.close()
 

@@ -38,12 +38,12 @@ def test_an_internal_error_ends_a_node_and_nothing_is_sent_afterwards(
 ) -> None:
     receive, received = Peer.receive, []
 
-    def fails(self: Peer, sender: int, message: object) -> Any:
+    def fails(self: Peer, sender: int, message: object, size_max: int) -> Any:
         if self.node == 5:
             received.append(message)
             if len(received) == 100:
                 raise RuntimeError("a mistake")
-        return receive(self, sender, message)
+        return receive(self, sender, message, size_max)
 
     monkeypatch.setattr(Peer, "receive", fails)
     record, scenario = Record(), Scenario("", (), until_s=5.0)

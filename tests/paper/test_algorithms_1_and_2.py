@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
 from vcubeps.protocol.outputs import (
     Accepted,
@@ -160,14 +161,14 @@ def test_algorithm_2_lines_13_to_22_own_publication_is_delivered_and_becomes_the
     peer.receive(1, Ack(T, 0, 1))
     second = peer.publish(T, b"m2")
 
-    item = ((1, b"m"),)
+    batch = Batch(1, (b"m",))
     assert first == [
         Accepted(T, 1),
-        Started(T, item, {1: 1}, ()),
-        Deliver(T, 0, item, {1: 1}),
+        Started(T, batch, {1: 1}, ()),
+        Deliver(T, 0, batch, {1: 1}),
         Send(1, Pub(T, 0, 1, b"m", frozenset({(1, 1)}))),
     ]
-    assert Started(T, ((2, b"m2"),), {0: 1}, ()) in second
+    assert Started(T, Batch(2, (b"m2",)), {0: 1}, ()) in second
 
 
 def test_algorithm_2_lines_17_and_18_first_own_publication_is_in_first_rec() -> None:
@@ -294,7 +295,7 @@ def test_algorithm_2_lines_45_to_49_a_leaf_acknowledges_at_once_and_keeps_the_pa
     outputs = peer.receive(1, pub(1, 1))
 
     assert sent(outputs) == [(1, Ack(T, 1, 1, frozenset({Entry(0, "SUB", 0)})))]
-    assert Deliver(T, 1, ((1, b"1.1"),), {}) in outputs
+    assert Deliver(T, 1, Batch(1, (b"1.1",)), {}) in outputs
 
 
 def test_algorithm_2_lines_54_to_61_acknowledgement_goes_up_when_all_children_have_acknowledged() -> None:
@@ -331,13 +332,13 @@ def test_algorithm_2_line_62_a_node_that_is_not_subscribed_only_passes_on() -> N
 def test_algorithm_2_lines_63_to_68_a_subscriber_receives_and_delivers() -> None:
     outputs = subscriber(0, 2).receive(1, pub(1, 1))
 
-    assert outputs[1:] == [Received(T, 1, (1,)), Deliver(T, 1, ((1, b"1.1"),), {})]
+    assert outputs[1:] == [Received(T, 1, Batch(1, (b"1.1",))), Deliver(T, 1, Batch(1, (b"1.1",)), {})]
 
 
 def test_algorithm_2_lines_63_to_68_what_has_to_wait_is_not_announced_as_delivered_at_once() -> None:
     outputs = subscriber(0, 4).receive(1, pub(1, 3, (3, 99)))
 
-    assert outputs[-1] == Received(T, 1, (3,), at_once=False)
+    assert outputs[-1] == Received(T, 1, Batch(3, (b"1.3",)), at_once=False)
 
 
 def test_algorithm_2_lines_64_and_65_only_the_first_reception_from_a_source_is_noted() -> None:
@@ -433,7 +434,7 @@ def test_algorithm_2_line_89_a_delivery_replaces_its_own_dependencies_in_the_bar
     peer.receive(1, pub(1, 1))
     peer.receive(2, pub(2, 1, (1, 1)))
 
-    assert Started(T, ((1, b"m"),), barrier, ()) in peer.publish(T, b"m")
+    assert Started(T, Batch(1, (b"m",)), barrier, ()) in peer.publish(T, b"m")
 
 
 @pytest.mark.parametrize(

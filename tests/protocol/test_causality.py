@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crash_stories import T, members_of
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.causality import HoldBack, Past
 from vcubeps.protocol.messages import Barrier, Publication
 
@@ -17,7 +18,7 @@ def past_of(**known: int) -> Past:
 
 
 def publication(source: int, counter: int, barrier: Barrier) -> Publication:
-    return Publication(source, T, counter, ((counter, b""),), barrier, digest=0, stamp=0)
+    return Publication(source, T, counter, Batch(counter, (b"",)), barrier, digest=0, stamp=0)
 
 
 def deliver(past: Past, source: int, counter: int, barrier: Barrier, *, same_membership: bool) -> None:

@@ -21,6 +21,7 @@ from crash_stories import (
     publication_of,
     report,
 )
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
 from vcubeps.protocol.messages import (
     Ack,
@@ -247,9 +248,9 @@ def test_what_the_first_incarnation_lost_does_not_come_again_when_the_second_cra
     crash_without_a_trace(wire, 3)
     wire.suspect(0, 3, 1)
     assert wire.peers[0].footprint()["crashes_not_final"] == 1
-    publication = Publication(1, T, 2, ((2, b"m"),), {3: 2}, digest=0, stamp=9)
+    publication = Publication(1, T, 2, Batch(2, (b"m",)), {3: 2}, digest=0, stamp=9)
 
-    wire.receive(0, 1, Copy(0, 0, 100, publication, {0: 1}, {}))
+    wire.receive(0, 1, Copy(0, 0, 100, {0: 1}, {}, publication))
 
     assert wire.delivered[0] == [(1, b"m")]
 
@@ -542,8 +543,8 @@ def test_member_that_is_leaving_when_it_flushes_leaves_the_view() -> None:
 def test_what_waited_for_a_member_that_its_flush_removes_is_delivered() -> None:
     """m of 1 depends on a publication of 3 that 0 has not got; the crash is not final at 0 yet."""
     wire = members_of(range(4))
-    publication = Publication(1, T, 2, ((2, b"m"),), {3: 2}, digest=0, stamp=9)
-    wire.receive(0, 1, Copy(0, 0, 99, publication, {0: 1}, {}))
+    publication = Publication(1, T, 2, Batch(2, (b"m",)), {3: 2}, digest=0, stamp=9)
+    wire.receive(0, 1, Copy(0, 0, 99, {0: 1}, {}, publication))
     assert wire.delivered[0] == []
 
     wire.receive(0, 3, Flush(0, 0, sequence=1, dead={2: 0}, held={}, counter=5, subscriptions={}))
@@ -731,7 +732,7 @@ def test_joiner_hands_on_the_last_publication_of_a_dead_source_and_not_its_leave
     wire.suspect(3, 1, 0)
 
     flush = next(entry.message for entry in wire.in_flight if is_flush(entry.message))
-    assert {source: held.items for source, held in flush.held[T].items()} == {1: ((3, b"2"),)}
+    assert {source: held.batch.items for source, held in flush.held[T].items()} == {1: ((3, b"2"),)}
 
 
 def test_joiner_keeps_what_was_addressed_to_it_though_its_source_has_come_back_since() -> None:

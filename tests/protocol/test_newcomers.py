@@ -19,6 +19,7 @@ from ablations import (
 )
 from crash_stories import T, at_work, crash_without_a_trace, is_flush, members_of, report
 from vcubeps.protocol import local as local_module
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import MAX_ADDRESS_BYTES, MAX_GRAVES, MAX_IDENTITY
 from vcubeps.protocol.messages import (
@@ -461,7 +462,7 @@ def test_whoever_lets_one_in_that_has_not_heard_of_it_is_asked_when_it_says_some
     peer = Peer(9, seeds=[0], identity=9)
     peer.start()
 
-    outputs = peer.receive(1, Copy(0, 0, 1, Subscription(1, T, 1), {9: 0}, fresh={}))
+    outputs = peer.receive(1, Copy(0, 0, 1, {9: 0}, {}, Subscription(1, T, 1)))
 
     assert asked(outputs) == [1]
 
@@ -541,8 +542,8 @@ def test_a_relay_does_not_serve_an_incarnation_that_it_has_served_before_and_tha
     relay = members_of((0, 4)).peers[0]
 
     def receive_publication(counter: int) -> list[Output]:
-        publication = Publication(4, T, counter, ((counter, b"m"),), {}, digest=0, stamp=counter)
-        return relay.receive(4, Copy(0, 0, counter, publication, {0: 1, 1: 1}, {}))
+        publication = Publication(4, T, counter, Batch(counter, (b"m",)), {}, digest=0, stamp=counter)
+        return relay.receive(4, Copy(0, 0, counter, {0: 1, 1: 1}, {}, publication))
 
     served = receive_publication(2)
     assert [output.destination for output in served if isinstance(output, Send)] == [1]

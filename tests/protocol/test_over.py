@@ -27,6 +27,7 @@ from crash_stories import (
     publication_of,
     report,
 )
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.messages import Ack, Final, Flush, IsFinal, Over, Publication
 from vcubeps.protocol.outputs import Send
 from vcubeps.protocol.peer import Peer
@@ -829,7 +830,7 @@ def test_a_joiner_does_not_take_in_what_it_is_handed_of_an_incarnation_that_is_s
     wire.crash(3)
     wire.suspect(0, 3, 1)
     assert wire.peers[0].footprint()["crashes_not_final"] == 1
-    late = Publication(source, T, 9, ((9, b"late"),), {}, digest=0, stamp=1)
+    late = Publication(source, T, 9, Batch(9, (b"late",)), {}, digest=0, stamp=1)
     number = wire.peers[0]._crashes._expected[1]
 
     wire.receive(0, 1, Flush(0, 1, number, {source: 0}, {T: {source: late}}, 1, {T: (1, 1)}))

@@ -396,7 +396,7 @@ def test_what_one_has_said_before_does_not_count_for_another_that_says_the_same_
         IsFinal(1, 0, dead={2: 0}),
         Final(1, 0, dead={2: 0}),
         Over(1, 0, dead={2: 0}),
-        Copy(1, 0, 1, Subscription(1, T, COUNTERS_PER_INCARNATION + 1), {0: 0}, fresh={2: 0}),
+        Copy(1, 0, 1, {0: 0}, {2: 0}, Subscription(1, T, COUNTERS_PER_INCARNATION + 1)),
     ],
     ids=lambda message: type(message).__name__,
 )

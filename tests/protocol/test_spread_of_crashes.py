@@ -14,6 +14,7 @@ from crash_stories import (
     report,
 )
 from snapshots import snapshot
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.messages import (
     ANY_INCARNATION,
     Ack,
@@ -72,8 +73,8 @@ def test_a_suspicion_travels_with_acknowledgements() -> None:
     ("broadcast", "recipients", "told"),
     [
         (Subscription(1, T, 5), {0: 0}, {3: 0}),
-        (Publication(1, T, 5, ((5, b"m"),), {}, 0, 1), {0: 1}, {}),
-        (Publication(3, T, 5, ((5, b"m"),), {}, 0, 1), {0: 1}, {3: 0}),
+        (Publication(1, T, 5, Batch(5, (b"m",)), {}, 0, 1), {0: 1}, {}),
+        (Publication(3, T, 5, Batch(5, (b"m",)), {}, 0, 1), {0: 1}, {3: 0}),
     ],
     ids=["joiner", "publisher", "who passes on what the dead sent"],
 )
@@ -85,7 +86,7 @@ def test_a_crash_that_is_final_and_not_over_is_still_told_to_who_may_have_missed
     wire.crash(3)
     report(wire, 3)
 
-    outputs = wire.peers[0].receive(1, Copy(0, 0, 99, broadcast, recipients, fresh={}))
+    outputs = wire.peers[0].receive(1, Copy(0, 0, 99, recipients, {}, broadcast))
 
     messages = [output.message for output in outputs if isinstance(output, Send)]
     assert [message.dead for message in messages if isinstance(message, Ack)] == [told]
@@ -189,7 +190,7 @@ def test_who_goes_up_and_knows_of_no_crash_flushes_nothing() -> None:
 
 def test_stamps_exceed_those_of_what_came_in_flushes() -> None:
     wire = members_of(range(3))
-    publication = Publication(2, T, 2, ((2, b"m"),), {}, digest=0, stamp=41)
+    publication = Publication(2, T, 2, Batch(2, (b"m",)), {}, digest=0, stamp=41)
     flush = Flush(0, 0, 1, {2: 0}, {T: {2: publication}}, counter=1, subscriptions={T: (1, 0)})
     wire.receive(0, 1, flush)
     assert wire.delivered[0] == [(2, b"m")]

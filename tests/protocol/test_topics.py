@@ -11,6 +11,7 @@ import pytest
 
 from crash_stories import is_publication, publication_of
 from snapshots import snapshot
+from vcubeps.protocol.batches import Batch, batch_of
 from vcubeps.protocol.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_PAYLOAD_BYTES
 from vcubeps.protocol.messages import Ack, Copy, Publication, Subscription, Unsubscription
 from vcubeps.protocol.outputs import (
@@ -68,7 +69,7 @@ def test_first_publication_leaves_at_once_and_alone() -> None:
 
     [publication] = sent(wire, 0, Publication)
 
-    assert publication.items == ((2, b"1"),)
+    assert publication.batch.items == ((2, b"1"),)
 
 
 def test_what_is_published_while_a_broadcast_is_under_way_leaves_as_one_batch() -> None:
@@ -77,7 +78,7 @@ def test_what_is_published_while_a_broadcast_is_under_way_leaves_as_one_batch() 
     wire.run()
 
     [_, batch] = sent(wire, 0, Publication)
-    assert batch.items == ((3, b"2"), (4, b"3"), (5, b"4"))
+    assert batch.batch.items == ((3, b"2"), (4, b"3"), (5, b"4"))
     assert batch.counter == 5
     assert batch.barrier == {0: 2}
 
@@ -86,10 +87,10 @@ def test_publications_that_are_followed_by_more_leave_as_one_batch_with_the_rele
     wire = members_of(range(2))
     peer = wire.peers[0]
 
-    accepted = peer.publish(T, b"1", more=True) + peer.publish(T, b"2", more=True)
+    accepted = [peer.accept(T, b"1"), peer.accept(T, b"2")]
     released = peer.release(T)
 
-    assert accepted == [Accepted(T, 2), Accepted(T, 3)]
+    assert accepted == [2, 3]
     assert [output.items for output in released if isinstance(output, Started)] == [((2, b"1"), (3, b"2"))]
 
 
@@ -106,7 +107,7 @@ def test_batch_is_delivered_in_one_piece_and_in_order() -> None:
 
     wire.run()
 
-    batch = Deliver(T, 0, ((3, b"2"), (4, b"3"), (5, b"4")), after={0: 2})
+    batch = Deliver(T, 0, batch_of(((3, b"2"), (4, b"3"), (5, b"4"))), after={0: 2})
     assert only(wire.outputs[1], Deliver)[-1] == batch
     assert only(wire.outputs[0], Deliver)[-1] == batch
 
@@ -125,7 +126,7 @@ def test_batch_beyond_the_limit_is_split() -> None:
 
     wire.run()
 
-    assert [len(batch.items) for batch in sent(wire, 0, Publication)] == [1, MAX_BATCH_ITEMS, 1]
+    assert [len(publication.batch) for publication in sent(wire, 0, Publication)] == [1, MAX_BATCH_ITEMS, 1]
     assert len(wire.delivered[1]) == MAX_BATCH_ITEMS + 2
 
 
@@ -138,7 +139,7 @@ def test_batch_beyond_the_limit_of_bytes_is_split() -> None:
 
     wire.run()
 
-    assert [len(batch.items) for batch in sent(wire, 0, Publication)] == [1, fitting, 1]
+    assert [len(publication.batch) for publication in sent(wire, 0, Publication)] == [1, fitting, 1]
 
 
 def test_leave_waits_for_the_publications_before_it() -> None:
@@ -175,7 +176,7 @@ def test_publications_that_end_at_once_do_so_however_many_have_waited() -> None:
     peer = Peer(0, [0], batch_items_max=1)
     peer.subscribe(T)
     for _ in range(2_000):
-        peer.publish(T, b"m", more=True)
+        peer.accept(T, b"m")
 
     outputs = peer.release(T)
 
@@ -257,9 +258,12 @@ def test_received_says_whether_what_came_is_delivered_at_once() -> None:
     wire.release(0, 2)
     wire.run()
 
-    assert only(wire.outputs[1], Received) == [Received(T, 0, (2,), at_once=True)]
+    assert only(wire.outputs[1], Received) == [Received(T, 0, Batch(2, (b"m",)), at_once=True)]
     happened = only(wire.outputs[2], Received, Deliver)
-    assert happened[:2] == [Received(T, 1, (2,), at_once=False), Received(T, 0, (2,), at_once=False)]
+    assert happened[:2] == [
+        Received(T, 1, Batch(2, (b"answer",)), at_once=False),
+        Received(T, 0, Batch(2, (b"m",)), at_once=False),
+    ]
     assert [type(output).__name__ for output in happened[2:]] == ["Deliver", "Deliver"]
 
 
@@ -349,8 +353,8 @@ def test_a_dependency_on_one_who_has_left_is_met_whatever_is_pending() -> None:
     wire.subscribe(0, T)
     wire.run()
     for source, barrier, stamp in ((2, {1: 2}, 9), (4, {3: 2}, 10)):
-        publication = Publication(source, T, 2, ((2, b"m"),), barrier, digest=0, stamp=stamp)
-        wire.receive(0, source, Copy(0, 0, 100, publication, {0: 1}, {}))
+        publication = Publication(source, T, 2, Batch(2, (b"m",)), barrier, digest=0, stamp=stamp)
+        wire.receive(0, source, Copy(0, 0, 100, {0: 1}, {}, publication))
 
     assert wire.received[0] == [(2, 2), (4, 2)]
     assert wire.delivered[0] == [(4, b"m")]

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapshots import snapshot
+from vcubeps.protocol.batches import Batch, batch_of
 from vcubeps.protocol.errors import ProtocolViolation, UsageError
 from vcubeps.protocol.limits import (
     COUNTERS_PER_INCARNATION,
@@ -101,7 +102,7 @@ def violation(peer: Peer, message: object, sender: int = SENDER) -> str:
 
 # Sound messages, to be spoilt.
 
-PUBLICATION = Publication(SENDER, T, 8, ((7, b"m"), (8, b"n")), {5: 2, 6: 2}, digest=1, stamp=5)
+PUBLICATION = Publication(SENDER, T, 8, batch_of(((7, b"m"), (8, b"n"))), {5: 2, 6: 2}, digest=1, stamp=5)
 SUBSCRIPTION = Subscription(1, T, 1)
 LEAVE = Unsubscription(SENDER, T, 9, {5: 2}, stamp=6)
 COPY = Copy(0, 0, hop=1, broadcast=PUBLICATION, recipients={4: 1, 5: 1, 6: 1}, fresh={})
@@ -151,7 +152,13 @@ def publishing(**changes: Any) -> Copy:
 
 
 def with_items(*items: tuple[int, bytes]) -> Copy:
-    return publishing(items=items, counter=items[-1][0])
+    """As columns that say so much: `batch_of` would not make what is unsound."""
+    counters, payloads = zip(*items, strict=True)
+    return publishing(batch=Batch(counters[0], payloads, counters), counter=counters[-1])
+
+
+def consecutive(first: int, *payloads: bytes) -> Copy:
+    return publishing(batch=Batch(first, payloads), counter=first + len(payloads) - 1)
 
 
 def test_the_receiver_is_in_the_middle_of_something(peer: Peer) -> None:
@@ -340,9 +347,9 @@ def test_counters_of_any_copy_end_with_those_of_the_last_incarnation(peer: Peer)
 
 
 def test_batch_must_not_be_empty(peer: Peer) -> None:
-    text = violation(peer, publishing(items=()))
+    text = violation(peer, publishing(batch=Batch(8, ())))
 
-    assert "a batch of 0 items" in text
+    assert "a batch of 0 publications" in text
 
 
 def test_batch_must_not_be_longer_than_the_limit(peer: Peer) -> None:
@@ -350,7 +357,7 @@ def test_batch_must_not_be_longer_than_the_limit(peer: Peer) -> None:
 
     text = violation(peer, with_items(*items))
 
-    assert f"a batch of {MAX_BATCH_ITEMS + 1} items" in text
+    assert f"a batch of {MAX_BATCH_ITEMS + 1} publications" in text
 
 
 def test_batch_may_be_as_long_as_the_limit(peer: Peer) -> None:
@@ -384,14 +391,49 @@ def test_batch_must_ascend(peer: Peer, counters: tuple[int, ...]) -> None:
 def test_batch_must_not_mix_incarnations_of_its_source(peer: Peer) -> None:
     text = violation(peer, with_items((7, b"m"), (COUNTERS_PER_INCARNATION + 1, b"n")))
 
-    assert "within one incarnation" in text
+    assert "of one incarnation" in text
+
+
+def test_batch_of_consecutive_counters_must_not_mix_incarnations_of_its_source(peer: Peer) -> None:
+    text = violation(peer, consecutive(COUNTERS_PER_INCARNATION - 1, b"m", b"n"))
+
+    assert "of one incarnation" in text
 
 
 @pytest.mark.parametrize("first", [0, -1])
 def test_batch_must_begin_with_a_counter(peer: Peer, first: int) -> None:
     text = violation(peer, with_items((first, b"m"), (7, b"n")))
 
-    assert f"a batch with counters {first}, 7" in text
+    assert f"a batch with counters {first} to 7" in text
+
+
+@pytest.mark.parametrize("first", [0, -1])
+def test_batch_of_consecutive_counters_must_begin_with_a_counter(peer: Peer, first: int) -> None:
+    text = violation(peer, consecutive(first, b"m", b"n", b"o"))
+
+    assert f"a batch with counters {first} to {first + 2}" in text
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [Batch(6, (b"m", b"n"), (7, 8)), Batch(7, (b"m", b"n", b"o"), (7, 8)), Batch(7, (b"m",), (7, 8))],
+    ids=["first", "fewer", "more"],
+)
+def test_listed_counters_must_be_those_of_the_batch(peer: Peer, batch: Batch) -> None:
+    text = violation(peer, publishing(batch=batch, counter=8))
+
+    assert "with counters 7, 8" in text
+
+
+@pytest.mark.parametrize("size", [1, 8, 15, 17, 24])
+def test_times_of_a_batch_must_be_as_many_as_its_publications(peer: Peer, size: int) -> None:
+    text = violation(peer, publishing(batch=Batch(7, (b"m", b"n"), (), bytes(size))))
+
+    assert f"{size} bytes of times for 2 publications" in text
+
+
+def test_batch_may_have_times(peer: Peer) -> None:
+    peer.receive(SENDER, publishing(batch=Batch(7, (b"m", b"n"), (), bytes(16))))
 
 
 def test_batch_may_begin_with_the_first_counter(peer: Peer) -> None:
@@ -406,7 +448,7 @@ def test_complaint_about_a_batch_names_four_counters_at_most(
 ) -> None:
     text = violation(peer, with_items(*((counter, b"m") for counter in counters)))
 
-    assert f"a batch with counters {shown}" in text
+    assert f"with counters {shown}" in text
 
 
 def test_batch_must_end_with_its_counter(peer: Peer) -> None:
@@ -425,6 +467,14 @@ def test_no_payload_of_a_batch_may_exceed_the_limit(peer: Peer) -> None:
     text = violation(peer, with_items((7, b"m"), (8, bytes(MAX_PAYLOAD_BYTES + 1)), (9, b"n")))
 
     assert f"a payload of {MAX_PAYLOAD_BYTES + 1} bytes" in text
+
+
+def test_sizes_are_measured_unless_the_message_is_smaller_than_any_limit(peer: Peer) -> None:
+    copy = with_items((7, bytes(MAX_PAYLOAD_BYTES + 1)))
+
+    with pytest.raises(ProtocolViolation):
+        peer.receive(SENDER, copy, MAX_PAYLOAD_BYTES + 1)
+    peer.receive(SENDER, copy, MAX_PAYLOAD_BYTES)
 
 
 @every_copy
@@ -812,10 +862,10 @@ def test_held_publications_must_be_of_nodes(peer: Peer) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"items": ()},
-        {"items": ((8, b"m"), (7, b"n")), "counter": 7},
+        {"batch": Batch(8, ())},
+        {"batch": Batch(8, (b"m", b"n"), (8, 7)), "counter": 7},
         {"barrier": {STRANGER: 1}},
-        {"items": ((8, bytes(MAX_PAYLOAD_BYTES + 1)),)},
+        {"batch": Batch(8, (bytes(MAX_PAYLOAD_BYTES + 1),))},
     ],
     ids=["empty", "descending", "stranger in barrier", "large payload"],
 )
@@ -846,7 +896,7 @@ def test_held_publication_must_be_of_a_source_that_the_flush_calls_dead(peer: Pe
 
 def test_held_publication_must_be_of_an_incarnation_that_the_flush_calls_dead(peer: Peer) -> None:
     later = COUNTERS_PER_INCARNATION + 8
-    publication = replace(PUBLICATION, source=1, counter=later, items=((later, b"m"),))
+    publication = replace(PUBLICATION, source=1, counter=later, batch=Batch(later, (b"m",)))
 
     text = violation(peer, held(publication))
 
@@ -855,13 +905,15 @@ def test_held_publication_must_be_of_an_incarnation_that_the_flush_calls_dead(pe
 
 @pytest.mark.parametrize("counter", [0, MAX_COUNTER + 1])
 def test_held_publication_must_have_a_counter(peer: Peer, counter: int) -> None:
-    text = violation(peer, held(replace(PUBLICATION, source=1, counter=counter, items=((counter, b"m"),))))
+    text = violation(
+        peer, held(replace(PUBLICATION, source=1, counter=counter, batch=Batch(counter, (b"m",))))
+    )
 
     assert f"counter {counter}" in text
 
 
 def test_held_publication_may_have_the_first_counter(peer: Peer) -> None:
-    peer.receive(SENDER, held(replace(PUBLICATION, source=1, counter=1, items=((1, b"m"),))))
+    peer.receive(SENDER, held(replace(PUBLICATION, source=1, counter=1, batch=Batch(1, (b"m",)))))
 
 
 def test_the_next_incarnation_of_a_source_is_not_blamed_for_what_its_publication_depends_on(
@@ -1027,9 +1079,13 @@ reports = st.dictionaries(nodes, st.builds(Report, counters, counters, st.boolea
 @st.composite
 def publications(draw: st.DrawFn) -> Publication:
     batch = draw(st.lists(counters, max_size=3) if draw(seldom) else st.sets(st.integers(1, 12), min_size=1))
-    items = tuple((counter, b"m") for counter in (batch if isinstance(batch, list) else sorted(batch)))
-    counter = draw(counters) if draw(seldom) or not items else items[-1][0]
-    return Publication(draw(nodes), draw(topics), counter, items, draw(barriers), draw(few), draw(stamps))
+    issued = tuple(batch if isinstance(batch, list) else sorted(batch))
+    counter = draw(counters) if draw(seldom) or not issued else issued[-1]
+    first = draw(counters) if draw(seldom) or not issued else issued[0]
+    scattered = () if draw(few) == 0 else issued
+    times = b"t" * draw(st.integers(0, 17)) if draw(seldom) else b""
+    columns = Batch(first, (b"m",) * len(issued), scattered, times)
+    return Publication(draw(nodes), draw(topics), counter, columns, draw(barriers), draw(few), draw(stamps))
 
 
 broadcasts = st.one_of(
@@ -1051,7 +1107,7 @@ def copies(draw: st.DrawFn, sender: int) -> Copy:
     if draw(few) == 0 if isinstance(broadcast, Publication) else draw(seldom):
         recipients = None
     return Copy(
-        draw(incarnations), draw(incarnations), draw(st.integers(0, 20)), broadcast, recipients, draw(crashes)
+        draw(incarnations), draw(incarnations), draw(st.integers(0, 20)), recipients, draw(crashes), broadcast
     )
 
 
@@ -1174,7 +1230,7 @@ def test_negative_origin_with_news_of_a_crash_is_refused() -> None:
 @pytest.mark.parametrize("mark", [-7, 1 << 30])
 def test_mark_of_a_recipient_that_is_no_incarnation_is_refused(mark: int) -> None:
     with pytest.raises(ProtocolViolation, match=f"marked {mark}"):
-        Peer(4, range(8)).receive(0, Copy(0, 0, 1, Subscription(0, T, 1), {4: 0, 5: mark}, {}))
+        Peer(4, range(8)).receive(0, Copy(0, 0, 1, {4: 0, 5: mark}, {}, Subscription(0, T, 1)))
 
 
 @pytest.mark.parametrize("report", [Report(-1, 0, True), Report(1, -1, True), Report(1 << 63, 0, True)])

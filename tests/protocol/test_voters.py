@@ -167,7 +167,7 @@ def test_what_was_accepted_before_waits_while_a_node_is_isolated() -> None:
     wire = voting(3)
     members(wire, 0, 1)
     peer = wire.peers[0]
-    peer.publish(T, b"waits", more=True)
+    peer.accept(T, b"waits")
     peer.isolate(True)
 
     assert peer.release(T) == []

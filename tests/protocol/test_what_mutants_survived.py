@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crash_stories import T, is_publication, members_of, report
+from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.limits import COUNTERS_PER_INCARNATION
 from vcubeps.protocol.messages import Ack, Card, Copy, Publication, Report, Subscription, Welcome
 from vcubeps.protocol.outputs import (
@@ -97,11 +98,11 @@ def test_who_leaves_while_this_node_joins_is_not_announced() -> None:
 
 def test_a_subscription_ends_the_wait_for_what_an_earlier_one_of_its_source_would_have_published() -> None:
     wire = members_of(range(3))
-    waiting = Publication(2, T, 5, ((5, b"m"),), {1: 5}, digest=0, stamp=1)
-    wire.receive(0, 2, Copy(0, 0, 100, waiting, {0: 1}, {}))
+    waiting = Publication(2, T, 5, Batch(5, (b"m",)), {1: 5}, digest=0, stamp=1)
+    wire.receive(0, 2, Copy(0, 0, 100, {0: 1}, {}, waiting))
     assert wire.delivered[0] == []
 
-    wire.receive(0, 1, Copy(0, 0, 101, Subscription(1, T, 9), {0: 0}, {}))
+    wire.receive(0, 1, Copy(0, 0, 101, {0: 0}, {}, Subscription(1, T, 9)))
 
     assert wire.delivered[0] == [(2, b"m")]
 
@@ -147,8 +148,8 @@ def test_who_joins_while_this_node_closes_is_not_announced() -> None:
 def copy_of(source: int, counter: int, stamp: int) -> Copy:
     """Of a publication that depends on one of 3 that nobody has; for node 0 alone."""
     payload = b"%d of %d" % (counter, source)
-    publication = Publication(source, T, counter, ((counter, payload),), {3: 2}, digest=0, stamp=stamp)
-    return Copy(0, 0, 100 + counter, publication, {0: 1}, {})
+    publication = Publication(source, T, counter, Batch(counter, (payload,)), {3: 2}, digest=0, stamp=stamp)
+    return Copy(0, 0, 100 + counter, {0: 1}, {}, publication)
 
 
 def delivered_when_3_is_lost(*received: tuple[int, int, int]) -> list[bytes]:
@@ -186,7 +187,7 @@ def test_received_names_all_counters_of_a_batch(items: int) -> None:
         wire.publish(0, T, b"m")
     wire.run()
 
-    received = [output.counters for output in wire.outputs[1] if isinstance(output, Received)]
+    received = [tuple(output.counters) for output in wire.outputs[1] if isinstance(output, Received)]
 
     assert received == [(2,), (3, 4, 5)[:items]]
 
@@ -199,7 +200,7 @@ def relay_whose_copy_is_acknowledged_while_it_boots(sender: int, **reports: Repo
     living = {1: Card(0), 2: Card(0)}
     for other, card in living.items():
         peer.receive(other, Welcome(0, 1, card, {}, 0, living, is_up=False, admit=False))
-    peer.receive(2, Copy(0, 1, 1, Subscription(2, T, 1), {0: 1, 1: 0}, {}))
+    peer.receive(2, Copy(0, 1, 1, {0: 1, 1: 0}, {}, Subscription(2, T, 1)))
     told = {int(node[1:]): report for node, report in reports.items()}
     peer.receive(sender, Ack(0, 1, 1, told, repaired=False, dead={}, clock=0))
     outputs = peer.suspect(3, 0)
@@ -228,7 +229,7 @@ def test_a_node_that_goes_up_on_a_report_and_finds_that_it_was_declared_dead_sta
     peer.start()
     card = Card(0)
     peer.receive(1, Welcome(0, 1, card, dead={}, digest=0, living={1: card}, is_up=False, admit=False))
-    peer.receive(1, Copy(0, 1, 1, Subscription(1, T, 1), {0: 1}, fresh={0: 1}))
+    peer.receive(1, Copy(0, 1, 1, {0: 1}, {0: 1}, Subscription(1, T, 1)))
     assert not peer.is_up
     assert peer.incarnation == 1
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from vcubeps.protocol.batches import Batch, batch_of
 from vcubeps.protocol.errors import ProtocolViolation
 from vcubeps.protocol.outputs import (
     Accepted,
@@ -121,10 +122,10 @@ class Story:
 
     def start(self, node: int, counter: int, recipients: tuple[int, ...] = ()) -> None:
         self.accept(node, counter)
-        self.out(node, Started(ROOM, ((counter, b"%d" % counter),), {}, recipients))
+        self.out(node, Started(ROOM, Batch(counter, (b"%d" % counter,)), {}, recipients))
 
     def deliver(self, node: int, source: int, *counters: int) -> None:
-        self.out(node, Deliver(ROOM, source, tuple((c, b"%d" % c) for c in counters), {}))
+        self.out(node, Deliver(ROOM, source, batch_of(tuple((c, b"%d" % c) for c in counters)), {}))
 
     def publish(self, node: int, counter: int, *receivers: int) -> None:
         """From acceptance to acknowledgement, delivered by the source and the receivers."""
@@ -208,7 +209,7 @@ class TestCausal:
         story.join(0, 1)
         story.accept(0, 201)
         story.accept(0, 202)
-        story.out(0, Started(ROOM, ((201, b"201"), (202, b"202")), {}, ()))
+        story.out(0, Started(ROOM, batch_of(((201, b"201"), (202, b"202"))), {}, ()))
         story.deliver(1, 0, 202, 201)
 
         assert "causal" in story.violated(at_end=False)
@@ -252,7 +253,7 @@ class TestIntegrity:
     def test_trips_on_an_altered_payload(self, story: Story) -> None:
         story.join(0, 1)
         story.publish(0, 201)
-        story.out(1, Deliver(ROOM, 0, ((201, b"something else"),), {}))
+        story.out(1, Deliver(ROOM, 0, Batch(201, (b"something else",)), {}))
 
         assert story.violated() == {"integrity"}
 
@@ -276,7 +277,7 @@ class TestIntegrity:
 
     def test_trips_on_a_broadcast_that_nobody_asked_for(self, story: Story) -> None:
         story.join(0)
-        story.out(0, Started(ROOM, ((201, b"201"),), {}, ()))
+        story.out(0, Started(ROOM, Batch(201, (b"201",)), {}, ()))
 
         assert story.violated(at_end=False) == {"integrity"}
 
@@ -330,23 +331,23 @@ class TestAfterUnsubscribe:
 
 class TestFifoReception:
     def test_trips_on_an_older_publication_after_a_newer_one(self, story: Story) -> None:
-        story.out(1, Received(ROOM, 0, (202,)))
-        story.out(1, Received(ROOM, 0, (201,)))
+        story.out(1, Received(ROOM, 0, Batch(202, (b"",))))
+        story.out(1, Received(ROOM, 0, Batch(201, (b"",))))
 
         assert story.violated(at_end=False) == {"fifo_reception"}
 
     def test_trips_on_a_second_reception(self, story: Story) -> None:
-        story.out(1, Received(ROOM, 0, (201, 202)))
-        story.out(1, Received(ROOM, 0, (202, 203)))
+        story.out(1, Received(ROOM, 0, batch_of([(counter, b"") for counter in (201, 202)])))
+        story.out(1, Received(ROOM, 0, batch_of([(counter, b"") for counter in (202, 203)])))
 
         assert story.violated(at_end=False) == {"fifo_reception"}
 
     def test_accepts_other_sources_and_topics_in_between_and_a_new_incarnation(self, story: Story) -> None:
-        story.out(1, Received(ROOM, 0, (205,)))
-        story.out(1, Received(ROOM, 2, (201,)))
-        story.out(1, Received("attic", 0, (202,)))
+        story.out(1, Received(ROOM, 0, Batch(205, (b"",))))
+        story.out(1, Received(ROOM, 2, Batch(201, (b"",))))
+        story.out(1, Received("attic", 0, Batch(202, (b"",))))
         story.tell("crash", 1)
-        story.out(1, Received(ROOM, 0, (205,)))
+        story.out(1, Received(ROOM, 0, Batch(205, (b"",))))
 
         assert story.violated(at_end=False) == set()
 

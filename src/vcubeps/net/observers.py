@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+from time import time_ns
+from typing import Any
 
 from vcubeps.net.measures import DELIVERED_MAX, OWN, Measures
 from vcubeps.net.tracer import NOBODY_ASKED_NS, Tracer
@@ -32,17 +33,20 @@ class Watch:
 
     def asked(self, topic: str) -> None:
         """The application joins or leaves `topic`."""
-        self._asked[topic] = time.time_ns()
+        self._asked[topic] = time_ns()
 
-    def __call__(self, now_s: float, node: int, incarnation: int, what: object) -> None:
-        now_ns, tracer = time.time_ns(), self.tracer
-        if type(what) is Deliver:
+    def __call__(self, now_s: float, node: int, incarnation: int, what: Any) -> None:
+        kind, tracer = type(what), self.tracer
+        if kind is Received and what.at_once and tracer is None:
+            return  # it is counted with its delivery
+        now_ns = time_ns()
+        if kind is Deliver:
             self._delivered(what, now_ns)
             if tracer is not None:
                 tracer.delivered(what, now_ns)
-        elif type(what) is Received:
-            self._measures.topic(what.topic).receptions += len(what.batch)
+        elif kind is Received:
             if not what.at_once:
+                self._measures.topic(what.topic).receptions += len(what.batch)
                 self._arrivals[what.topic, what.source, what.batch.first] = now_ns
             if tracer is not None:
                 tracer.received(what, now_ns)
@@ -68,12 +72,17 @@ class Watch:
             tracer.left(what.topic, self._asked.get(what.topic, now_ns), now_ns)
 
     def _delivered(self, batch: Deliver, now_ns: int) -> None:
-        measures, count = self._measures, len(batch.batch)
-        measures.topic(batch.topic).deliveries += count
-        came_ns = now_ns
-        if self._arrivals:
-            came_ns = self._arrivals.pop((batch.topic, batch.source, batch.batch.first), now_ns)
-        latency_ns = OWN if batch.source == self._node else max(0, now_ns - batch.batch.time_ns(0))
-        measures.delivered.append((latency_ns, now_ns - came_ns, len(batch.after), count))
+        measures, columns = self._measures, batch.batch
+        count = len(columns.payloads)
+        topic = measures.topics.get(batch.topic) or measures.topic(batch.topic)
+        topic.deliveries += count
+        came_ns = self._arrivals and self._arrivals.pop((batch.topic, batch.source, columns.first), 0)
+        if batch.source == self._node:
+            latency_ns = OWN
+        else:
+            latency_ns = max(0, now_ns - columns.time_ns(0))
+            if not came_ns:
+                topic.receptions += count
+        measures.delivered.append((latency_ns, now_ns - (came_ns or now_ns), len(batch.after), count))
         if len(measures.delivered) >= DELIVERED_MAX:
             measures.sort_in()

@@ -81,6 +81,9 @@ class Shell:
             self.watch,
             tells_publications=tracer is not None,
         )
+        self._context = self.machine.context
+        self._received = self.machine.received
+        """By this name on the path of every message."""
         self.started_s = now_s()
         self.failure: Exception | None = None
         """Why this node can do nothing any more."""
@@ -138,21 +141,23 @@ class Shell:
         """What the machine has to say."""
         if self._is_carrying:
             return
-        self._is_carrying = True
-        machine, carriers = self.machine, self._carriers
-        try:
-            while outputs := machine.take_outputs():
-                for output in outputs:
-                    carriers[type(output)](output)
-                while self._calls:  # not before: the application may call back
-                    subscription, delivered = self._calls.popleft()
-                    subscription.call(delivered)
-        finally:
-            self._is_carrying = False
-        if machine.is_dirty and not self._turn_scheduled:
+        machine, context = self.machine, self._context
+        if context.outputs:
+            self._is_carrying = True
+            carriers, calls = self._carriers, self._calls
+            try:
+                while outputs := machine.take_outputs():
+                    for output in outputs:
+                        carriers[type(output)](output)
+                    while calls:  # not before: the application may call back
+                        subscription, delivered = calls.popleft()
+                        subscription.call(delivered)
+            finally:
+                self._is_carrying = False
+        if context.is_dirty and not self._turn_scheduled:
             self._turn_scheduled = True
             self.loop.call_soon(self._end_turn)
-        if machine.next_tick_s < self._timer_at_s:
+        if context.timers.next_s < self._timer_at_s:
             self._set_timer(machine.next_tick_s)
 
     def _set_timer(self, at_s: float) -> None:
@@ -206,7 +211,7 @@ class Shell:
         return connection
 
     def on_bytes(self, connection: Connection, count: int) -> None:
-        self.machine.received(connection, count, clock_gettime(_CLOCK))
+        self._received(connection, count, clock_gettime(_CLOCK))
         self.carry_out()
 
     def on_writable(self, connection: Connection) -> None:
@@ -265,8 +270,10 @@ class Shell:
     # -- the application -----------------------------------------------------------------------
 
     def _deliver(self, output: out.Delivered) -> None:
-        for subscription in self.subscriptions.get(output.batch.topic, ()):
-            subscription.deliver(output.batch, output.size)
+        batch = output.batch
+        for subscription in self.subscriptions.get(batch.topic, ()):
+            if subscription.deliver(batch, output.size):
+                self._calls.append((subscription, batch))
 
     def publish(self, subscription: Subscription, payload: bytes) -> Receipt | None:
         """Accepted when it returns; None while the topic is under back-pressure."""
@@ -279,11 +286,11 @@ class Shell:
             )
         name, machine = subscription.topic, self.machine
         # Within one turn the time of its beginning does: what leaves is judged at its end.
-        at_s = machine.context.now_s if self._turn_scheduled else clock_gettime(_CLOCK)
+        at_s = self._context.now_s if self._turn_scheduled else clock_gettime(_CLOCK)
         counter = machine.publish(name, payload, at_s, time_ns())
         if not counter:
             return None
-        if not self._turn_scheduled or machine.context.outputs:
+        if not self._turn_scheduled or self._context.outputs:
             self.carry_out()
         return Receipt(subscription.receipts, self.id, counter)
 
@@ -315,9 +322,6 @@ class Shell:
             "another task, or subscribe with reads=False",
             self.id, subscription.topic, subscription.backlog,
         )  # fmt: skip
-
-    def call_later(self, subscription: Subscription, batch: Deliver) -> None:
-        self._calls.append((subscription, batch))
 
     def took(self, subscription: Subscription) -> None:
         """Some of what waited there has been read."""

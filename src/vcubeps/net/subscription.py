@@ -106,7 +106,6 @@ class Home(Protocol):
     def refused(self, error: Exception) -> Exception: ...
     def publish(self, subscription: Subscription, payload: bytes) -> Receipt | None: ...
     async def publish_later(self, subscription: Subscription, payload: bytes) -> Receipt: ...
-    def call_later(self, subscription: Subscription, batch: Deliver) -> None: ...
     def took(self, subscription: Subscription) -> None: ...
     async def leave(self, subscription: Subscription) -> None: ...
 
@@ -280,14 +279,15 @@ class Subscription:
         if self.is_closed:
             raise self._closed()
 
-    def deliver(self, batch: Deliver, size: int) -> None:
-        """A batch of `size` bytes, which the reader's backlog counts already if it waits to be read here."""
+    def deliver(self, batch: Deliver, size: int) -> bool:
+        """A batch of `size` bytes, which the reader's backlog counts already if it waits to be read here. Whether it
+        has to be given to `call`, after the outputs at hand."""
         if self._reads:
             self._batches.append((batch, size))
             if self._readers:
                 self._wake()
-        elif self._on_message is not None:
-            self._home.call_later(self, batch)
+            return False
+        return self._on_message is not None
 
     def call(self, batch: Deliver) -> None:
         """Give the application's function what was delivered."""

@@ -27,10 +27,11 @@ class Driver(Protocol):
 class Transport(asyncio.BufferedProtocol):
     """`connection` is what the machine calls it: given if this side dials."""
 
-    __slots__ = ("_driver", "_socket", "connection")
+    __slots__ = ("_driver", "_on_bytes", "_socket", "connection")
 
     def __init__(self, driver: Driver, connection: Connection | None = None) -> None:
         self._driver = driver
+        self._on_bytes = driver.on_bytes
         self._socket: asyncio.Transport
         self.connection = connection
 
@@ -49,12 +50,10 @@ class Transport(asyncio.BufferedProtocol):
         self.connection = self._driver.on_made(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        assert self.connection is not None
-        return self.connection.room
+        return self.connection.reader.room  # type: ignore[union-attr]
 
     def buffer_updated(self, nbytes: int) -> None:
-        assert self.connection is not None
-        self._driver.on_bytes(self.connection, nbytes)
+        self._on_bytes(self.connection, nbytes)  # type: ignore[arg-type]
 
     def pause_writing(self) -> None:
         assert self.connection is not None

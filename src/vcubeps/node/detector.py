@@ -139,15 +139,17 @@ class Detector:
 
     # -- answers -------------------------------------------------------------------------------
 
-    def on_round_trip(self, other: int, sent_at_s: float) -> None:
-        """`other` has answered what was sent then."""
+    def on_round_trip(self, other: int, sent_at_s: float, at_once: bool) -> None:
+        """`other` has answered what was sent then, and had to do so `at_once`; otherwise it may have taken its time,
+        and nothing is learnt of how long the way is."""
         watch = self._watches.get(other)
         if watch is not None:
             watch.silent_since_s = None
-            took_s = self._context.now_s - sent_at_s
-            difference_s = abs(took_s - watch.round_trip_s)
-            watch.deviation_s += _DEVIATION_GAIN * (difference_s - watch.deviation_s)
-            watch.round_trip_s += _GAIN * (took_s - watch.round_trip_s)
+            if at_once:
+                took_s = self._context.now_s - sent_at_s
+                difference_s = abs(took_s - watch.round_trip_s)
+                watch.deviation_s += _DEVIATION_GAIN * (difference_s - watch.deviation_s)
+                watch.round_trip_s += _GAIN * (took_s - watch.round_trip_s)
         for asker, asked_at_s in self._requests.pop(other, {}).items():
             if sent_at_s >= asked_at_s:
                 self._links.say(asker, Kind.PROBED, other)

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import TypeAlias
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """Of everything that travels between nodes; nodes with another one are refused."""
 
 _HEADER = struct.Struct(">IBQ")

@@ -51,14 +51,14 @@ class Ways:
         self,
         identity: Identity,
         on_message: Callable[[int, memoryview], None],
-        on_round_trip: Callable[[int, float], None],
+        on_round_trip: Callable[[int, float, bool], None],
         dead_here: Callable[[int], int],
     ) -> None:
         self.identity = identity
         self.on_message = on_message
         """Takes in what another node has sent, in a buffer that is used again."""
         self.on_round_trip = on_round_trip
-        """Is told that another node has answered, and when it was asked."""
+        """Is told that another node has answered, when it was asked, and whether it had to answer at once."""
         self.dead_here = dead_here
         """The newest incarnation of another node that this one holds for crashed."""
         self.links: dict[int, Link] = {}
@@ -165,6 +165,7 @@ class Link:
         else:
             outbox.append(target, head, tail)
             self._ways.dirty[self] = None
+            self._context.is_dirty = True
         if outbox.size > self._bytes_max:
             self._ways.congested.add(self.other)
 
@@ -186,6 +187,16 @@ class Link:
             parts += (frame(RECEIVED, inbox.tell()), b"")
         if parts:
             self._write_frames(connection, parts, size)
+
+    def mark(self) -> None:
+        """There may be something to write at the end of the turn."""
+        self._ways.dirty[self] = None
+        self._context.is_dirty = True
+
+    def owe(self) -> None:
+        """The other side has not been told of all that it sent."""
+        self._ways.owing[self] = None
+        self._context.is_dirty = True
 
     def say(self, kind: int, number: int = 0) -> bool:
         """Write a frame without a body at once; False if there is no connection."""
@@ -234,31 +245,32 @@ class Link:
         inbox, ways = self.inbox, self._ways
         if inbox.is_new(number, len(body)):
             ways.on_message(self.other, inbox.whole(body) if inbox.parts else body)
-        ways.owing[self] = None
+        if self not in ways.owing:
+            self.owe()
         if inbox.untold_bytes >= TELL_BYTES:  # the other side may be waiting for room
-            ways.dirty[self] = None
+            self.mark()
 
     def on_part(self, number: int, body: memoryview) -> None:
         if self.inbox.is_new(number, len(body)):
             self.inbox.add_part(bytes(body))
-        self._ways.owing[self] = None
+        self.owe()
         if self.inbox.untold_bytes >= TELL_BYTES:
-            self._ways.dirty[self] = None
+            self.mark()
 
     def on_received(self, number: int) -> None:
         self.outbox.acknowledged(number)
         if 0 < self._asked_number <= number:
             self._asked_number = 0
-            self._answered(self._asked_at_s)
+            self._answered(self._asked_at_s, at_once=False)
 
     def on_pong(self, sent_at_s: float) -> None:
         """The other side has answered what was sent then."""
-        self._answered(sent_at_s)
+        self._answered(sent_at_s, at_once=True)
 
-    def _answered(self, sent_at_s: float) -> None:
+    def _answered(self, sent_at_s: float, at_once: bool) -> None:
         if sent_at_s > self.round_trip_at_s:
             self.round_trip_at_s = sent_at_s
-            self._ways.on_round_trip(self.other, sent_at_s)
+            self._ways.on_round_trip(self.other, sent_at_s, at_once)
 
     def on_goodbye(self, incarnation: int) -> None:
         self.gone = max(self.gone, incarnation)
@@ -349,7 +361,7 @@ class Link:
             connection.deadline.cancel()
         self.problem = None
         self._connected_at_s = self._context.now_s
-        self._ways.dirty[self] = None
+        self.mark()
         if connection.via != NOBODY:
             self._retry_later(self._context.settings.timing.reconnect_max_s)
         is_newer = greeting.incarnation > self.incarnation
@@ -396,7 +408,7 @@ class Link:
         self._forget(connection)
         if was_attempt and (self.connection is None or self.connection.via != NOBODY):
             self._retry_later(self._pause_s * (0.5 + self._context.draw() / 2))
-        self._ways.dirty[self] = None  # what waits, or may have been lost on the way, needs a new one
+        self.mark()  # what waits, or may have been lost on the way, needs a new one
 
     def _retry_later(self, pause_s: float) -> None:
         if self._retry is not None:
@@ -440,7 +452,7 @@ class Link:
     def end(self, connection: Connection, output: Abort | Close) -> None:
         """End `connection`, which is one of this link's; it is not missed."""
         self._end(connection, output)
-        self._ways.dirty[self] = None
+        self.mark()
 
     def close(self) -> None:
         """Dial no more."""

@@ -49,8 +49,9 @@ class Receiver(Protocol):
     def on_goodbye(self, other: int, incarnation: int) -> None:
         """That incarnation of `other` has ended in good order."""
 
-    def on_round_trip(self, other: int, sent_at_s: float) -> None:
-        """`other` has answered what was sent then."""
+    def on_round_trip(self, other: int, sent_at_s: float, at_once: bool) -> None:
+        """`other` has answered what was sent then, and had to do so `at_once`: what is just received is acknowledged
+        after a while."""
 
     def on_probe(self, asker: int, target: int) -> None:
         """`asker` wants to know whether this node reaches `target`."""
@@ -73,7 +74,7 @@ class Links:
 
     __slots__ = (
         "_addresses", "_context", "_is_closed", "_is_over", "_owing_timer", "_receiver", "_told", "_ways",
-        "reads_little", "refused", "refused_by_others",
+        "by_node", "reads_little", "refused", "refused_by_others",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +84,8 @@ class Links:
         self._addresses = addresses
         self._receiver = receiver
         self._ways = Ways(identity, receiver.on_message, receiver.on_round_trip, receiver.dead_here)
+        self.by_node = self._ways.links
+        """Those there are."""
         self._is_closed = False
         """No more connections are made: this node has said goodbye, or ended."""
         self._is_over = False
@@ -118,20 +121,16 @@ class Links:
     def resent(self) -> int:
         return self._ways.resent
 
-    @property
-    def is_dirty(self) -> bool:
-        """Whether something waits for the end of the turn."""
-        return bool(self._ways.dirty) or (bool(self._ways.owing) and not self._owing_timer)
-
     def __iter__(self) -> Iterator[Link]:
         return iter(list(self._ways.links.values()))
 
     def link(self, other: int) -> Link:
         """To that node; made when it is asked for first."""
-        link = self._ways.links.get(other)
+        link = self.by_node.get(other)
         if link is None:
-            link = Link(self._context, self._ways, other, self._addresses.get(other, ""))
-            self._ways.links[other] = link
+            link = self.by_node[other] = Link(
+                self._context, self._ways, other, self._addresses.get(other, "")
+            )
         return link
 
     def problems(self) -> dict[int, str]:
@@ -202,7 +201,7 @@ class Links:
         """What waited on it has been written."""
         connection.is_paused = False
         if connection.stage is Stage.OPEN:
-            self._ways.dirty[self.link(connection.other)] = None
+            self.link(connection.other).mark()
 
     def connect(self, other: int) -> None:
         """There should be a connection with `other`."""
@@ -373,7 +372,7 @@ class Links:
         for link in owing:
             link.flush(tell=True)
             if link.connection is not None and link.inbox.told != link.inbox.last:
-                self._ways.owing[link] = None  # nothing could be written now
+                link.owe()  # nothing could be written now
 
     def ping(self, other: int) -> None:
         """Ask `other` for a sign of life; connect first, if need be."""

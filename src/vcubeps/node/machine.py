@@ -115,7 +115,7 @@ class Machine:
             flat_max=settings.limits.flat_recipients_max,
             voters=settings.voting,
         )
-        identity = Identity(
+        self._identity = identity = Identity(
             settings.cluster,
             node,
             frozenset(settings.ids) - {node},
@@ -134,6 +134,8 @@ class Machine:
         self._wire = Wire()
         self._frame_bytes = 0
         """Size of the message that is being handled."""
+        self._copy = -1, -1
+        """Sender and hop of the last copy of a publication: the one that is being handled, where one is received."""
         self.life = Life.STARTING
         self._has_ended = False
         """Of its life: by this name on the path of every message."""
@@ -252,6 +254,7 @@ class Machine:
     def end_turn(self, now_s: float) -> None:
         """All that has happened at this time has been told: what has waited for company leaves."""
         self._begin(now_s)
+        self.context.is_dirty = False
         if not self.life.has_ended:
             releasable, self._releasable = self._releasable, {}
             for name in releasable:
@@ -298,7 +301,7 @@ class Machine:
     @property
     def is_dirty(self) -> bool:
         """Whether `end_turn` has to be called."""
-        return bool(self._releasable) or self.links.is_dirty
+        return self.context.is_dirty
 
     def take_outputs(self) -> list[AnyOutput]:
         """What is to be carried out now, in this order."""
@@ -359,6 +362,7 @@ class Machine:
             self._carry_out(self.peer.release(name), hurry=True)
         else:
             self._releasable[name] = None
+            self.context.is_dirty = True
         return counter
 
     def is_full(self, name: str) -> bool:
@@ -405,6 +409,7 @@ class Machine:
         message = self._wire.decode(body)
         try:
             if type(message) is Copy and type(message.broadcast) is Publication:
+                self._copy = other, message.hop
                 topic = self.memberships.topics.get(message.broadcast.topic)
                 if topic is not None and topic.full:
                     self.memberships.gate(topic, other, message.hop)
@@ -435,10 +440,10 @@ class Machine:
         self._obituaries.said_goodbye(other, incarnation)
         self._carry_out(self.peer.suspect(other, incarnation))
 
-    def on_round_trip(self, other: int, sent_at_s: float) -> None:
+    def on_round_trip(self, other: int, sent_at_s: float, at_once: bool) -> None:
         if self._is_living(other):
             self.majority.answered(other, sent_at_s)
-        self.detector.on_round_trip(other, sent_at_s)
+        self.detector.on_round_trip(other, sent_at_s, at_once)
         self._judge()
 
     def on_probe(self, asker: int, target: int) -> None:
@@ -560,8 +565,8 @@ class Machine:
         )
 
     def _carry_out(self, outputs: list[Output], hurry: bool = False) -> None:
-        """`hurry`: copies are written at once, before this node's application gets its turn; an acknowledgement after
-        it."""
+        """`hurry`: copies are written at once, before this node's application gets its turn. An acknowledgement comes
+        after what is delivered: that may be too much to acknowledge it."""
         if self._pausing is not None:
             self._kept += outputs
             return
@@ -570,26 +575,29 @@ class Machine:
         remaining = iter(outputs)
         output: Any
         for output in remaining:
-            if type(output) is Send:
-                if hurry and answer is None and type(output.message) is Ack:
+            kind = type(output)
+            if kind is Send:
+                if answer is None and type(output.message) is Ack:
                     answer = output
                 else:
                     self._send(output, hurry)
                 continue
             if self._observe is not None:
                 self._tell(output)
-            if type(output) is Received and output.at_once:
+            if kind is Received and output.at_once:
                 batch: Any = next(remaining)
                 if self._observe is not None:
                     self._tell(batch)
                 topic = self.memberships.topics[batch.topic]
                 waits_to_be_read |= self.memberships.deliver(topic, batch, self._frame_bytes)
+                if topic.full:
+                    self.memberships.gate(topic, *self._copy)
             else:
-                self._carriers[type(output)](output)
-                if type(output) is Restarted and self._is_pausing():
+                self._carriers[kind](output)
+                if kind is Restarted and self._is_pausing():
                     self._kept += remaining
         if answer is not None:
-            self._send(answer, hurry=not waits_to_be_read)
+            self._send(answer, hurry and not waits_to_be_read)
         if self._has_come_up:
             self._has_come_up = False
             self._judge()
@@ -603,14 +611,19 @@ class Machine:
     def _tell(self, what: object) -> None:
         assert self._observe is not None
         # The incarnation that these outputs are of: the peer may have started again since.
-        self._observe(self.context.now_s, self.id, self.links.identity.incarnation, what)
+        self._observe(self.context.now_s, self.id, self._identity.incarnation, what)
 
     def _send(self, output: Send, hurry: bool) -> None:
         message = output.message
         head, tail = self._wire.encode(message)
-        if type(message) is Ack and self.memberships.holds(output.destination, message, head):
+        if (
+            self.memberships.gates
+            and type(message) is Ack
+            and self.memberships.holds(output.destination, message, head)
+        ):
             return
-        self.links.link(output.destination).send(message.target, head, tail, hurry)
+        link = self.links.by_node.get(output.destination) or self.links.link(output.destination)
+        link.send(message.target, head, tail, hurry)
 
     def _send_bytes(self, destination: int, target: int, head: bytes, tail: bytes) -> None:
         self.links.link(destination).send(target, head, tail, hurry=False)

@@ -31,7 +31,7 @@ class Membership(Protocol):
 class Memberships:
     """The topics that one node is in, or is about to be."""
 
-    __slots__ = ("_context", "_core", "_gates", "_send", "held_acks", "topics")
+    __slots__ = ("_context", "_core", "_send", "gates", "held_acks", "topics")
 
     def __init__(
         self, context: Context, core: Membership, send: Callable[[int, int, bytes, bytes], None]
@@ -41,7 +41,7 @@ class Memberships:
         self._core = core
         self._send = send
         self.topics: dict[str, LocalTopic] = {}
-        self._gates: dict[tuple[int, int], LocalTopic] = {}
+        self.gates: dict[tuple[int, int], LocalTopic] = {}
         """(node, hop) of copies whose acknowledgement is to be held, because their topic was full."""
         self.held_acks = 0
         """Acknowledgements that have waited because the application did not read fast enough."""
@@ -103,7 +103,7 @@ class Memberships:
 
     def void(self, reason: str) -> None:
         """The others took this node for crashed: its memberships are gone; its readers wait for new ones."""
-        self._gates.clear()
+        self.gates.clear()
         for topic in self:
             first, last = topic.void()
             self._context.outputs.append(Voided(topic.name, first, last, reason))
@@ -125,11 +125,19 @@ class Memberships:
     def deliver(self, topic: LocalTopic, batch: Deliver, size: int) -> bool:
         """Whether it waits to be read."""
         self._context.outputs.append(Delivered(batch, size))
-        waits = topic.delivered(len(batch.batch.payloads), size)
-        if waits:
+        waits = is_behind = False
+        count = len(batch.batch.payloads)
+        for reader in topic.readers:
+            if reader.keeps:
+                waits = True
+                reader.backlog += count
+                reader.backlog_bytes += size
+                if reader.backlog >= reader.messages_max or reader.backlog_bytes >= reader.bytes_max:
+                    is_behind = True
+        if is_behind:
             for reader in [each for each in topic.readers if each.is_too_slow]:
                 self._context.outputs.append(TooSlow(topic.name, reader))
-        if topic.full or (waits and topic.is_behind()):
+        if is_behind or topic.full:
             self.relieve(topic)
         return waits
 
@@ -137,14 +145,12 @@ class Memberships:
 
     def gate(self, topic: LocalTopic, sender: int, hop: int) -> None:
         """A publication has come although `topic` is full: its acknowledgement is to be held."""
-        self._gates[sender, hop] = topic
+        self.gates[sender, hop] = topic
         topic.is_gated = True
 
     def holds(self, destination: int, ack: Ack, body: bytes) -> bool:
         """Whether an acknowledgement is kept for now."""
-        if not self._gates:
-            return False
-        topic = self._gates.pop((destination, ack.hop), None)
+        topic = self.gates.pop((destination, ack.hop), None)
         if topic is None:
             return False
         topic.held_acks.append((destination, ack.target, body))
@@ -160,8 +166,8 @@ class Memberships:
         if not topic.is_gated:
             return
         topic.is_gated = False
-        for key in [key for key, gated in self._gates.items() if gated is topic]:
-            del self._gates[key]
+        for key in [key for key, gated in self.gates.items() if gated is topic]:
+            del self.gates[key]
         held, topic.held_acks = topic.held_acks, []
         for destination, target, body in held:
             self._send(destination, target, body, b"")
@@ -180,5 +186,5 @@ class Memberships:
         """Raise AssertionError if an invariant does not hold. For tests."""
         for topic in self:
             topic.check()
-        for topic in self._gates.values():
+        for topic in self.gates.values():
             assert topic.is_gated and self.topics.get(topic.name) is topic, "a gate of a topic that is open"

@@ -147,16 +147,6 @@ class LocalTopic:
         self._pending_bytes -= size
         return size
 
-    def delivered(self, count: int, size: int) -> bool:
-        """So much goes to each reader. Whether some of it waits to be read."""
-        waits = False
-        for reader in self.readers:
-            if reader.keeps:
-                reader.backlog += count
-                reader.backlog_bytes += size
-                waits = True
-        return waits
-
     def comes_alone(self, now_s: float) -> bool:
         """Whether a publication made now comes alone, as the one before it did: then it need not wait for company."""
         came_alone, self._came_alone = self._came_alone, now_s - self._published_at_s > ALONE_S

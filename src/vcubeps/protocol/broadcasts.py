@@ -7,6 +7,8 @@ meanwhile waits and then leaves as one batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vcubeps.cube import MAX_DIMENSION, subcube
 from vcubeps.protocol.dissemination import ROOT, Dissemination, Shares, Task
 from vcubeps.protocol.errors import UsageError
@@ -277,7 +279,7 @@ class Broadcasts:
         if worker.is_idle():
             del self.workers[name]
 
-    def _release(self, tasks: list[Task]) -> None:
+    def _release(self, tasks: Sequence[Task]) -> None:
         for task in tasks:
             self.try_finish(task)
 

@@ -198,10 +198,11 @@ class Peer:
 
         `size_max`: it has so many bytes at most, as the driver knows from the frame that it came in.
         """
-        sound = check_message(self._local, sender, message, size_max)
+        local = self._local
+        sound = check_message(local, sender, message, size_max)
         if (
             type(sound) is Ack
-            and sound.target == self._local.incarnation
+            and sound.target == local.incarnation
             and (complaint := self._tree.complaint_about(sender, sound))
         ):
             raise ProtocolViolation(sender, complaint)
@@ -429,8 +430,8 @@ class Peer:
         self._come(end.told_by)
 
     def _take_outputs(self) -> list[Output]:
+        local = self._local
         if self._aftermath.is_due:
             self._aftermath.try_report()
-        local = self._local
         outputs, local.outputs = local.outputs, []
         return outputs

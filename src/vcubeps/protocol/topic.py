@@ -7,6 +7,7 @@ is delivered outside the member phase. It must never send: dissemination is not 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 from vcubeps.protocol.causality import HoldBack, Ordered, Past, forget_entries
 from vcubeps.protocol.dissemination import Shares, Task
@@ -22,6 +23,8 @@ from vcubeps.protocol.messages import (
     incarnation_of,
 )
 from vcubeps.protocol.outputs import Deliver, MemberJoined, MemberLeft, Received
+
+_NOTHING: Sequence[Task] = ()
 
 _LOST = -1
 """Pseudo blocker: the head depends on a message that died with its holders; see `Topic._cut_passed`."""
@@ -154,7 +157,7 @@ class Topic:
 
     # -- reception ----------------------------------------------------------------------------
 
-    def receive(self, publication: Publication, addressed_to: int) -> list[Task]:
+    def receive(self, publication: Publication, addressed_to: int) -> Sequence[Task]:
         """A copy of `publication`, addressed to subscription `addressed_to` of this node, has arrived.
 
         Returns acknowledgements to release, as `deliver_from`.
@@ -174,9 +177,13 @@ class Topic:
         member.received = counter
         if not self.holdback.queues and self._blocker(publication) is None:
             # Nearly always: nothing is held back, so nothing can be woken either.
-            self._note_reception(publication, at_once=True)
-            self._apply(publication, [])
-            return []
+            self.newest[source] = publication
+            self.past.deliver(publication, publication.digest == self.view.digest)
+            self.local.outputs += (
+                Received(self.name, source, publication.batch, at_once=True),
+                Deliver(self.name, source, publication.batch, publication.barrier),
+            )
+            return _NOTHING
         self._note_reception(publication)
         return self.deliver_from(self._hold(publication))
 
@@ -232,9 +239,9 @@ class Topic:
             self.view.hear(source, counter)
         return True
 
-    def _note_reception(self, publication: Publication, at_once: bool = False) -> None:
+    def _note_reception(self, publication: Publication) -> None:
         self.newest[publication.source] = publication
-        self.local.emit(Received(self.name, publication.source, publication.batch, at_once))
+        self.local.emit(Received(self.name, publication.source, publication.batch))
 
     def join(self, reports: dict[int, Report]) -> None:
         """The SUB is acknowledged by all: form the view and the past from what they reported."""
