@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any
 
 import msgspec
@@ -67,11 +67,6 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     """What the first comes after; each later one comes after the one before it."""
     codec: Codec
 
-    def place(self, counter: int) -> int:
-        """Where in the batch the publication with this counter is."""
-        batch = self.batch
-        return batch.scattered.index(counter) if batch.scattered else counter - batch.first
-
 
 class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One publication, delivered in causal order.
@@ -81,13 +76,18 @@ class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     source: int
     """The node that published it."""
-    counter: int
     payload: bytes
+    _place: int
+    """In its batch."""
     _origin: Origin
 
     @property
     def topic(self) -> str:
         return self._origin.topic
+
+    @property
+    def counter(self) -> int:
+        return self._origin.batch.counters[self._place]
 
     @property
     def value(self) -> Any:
@@ -103,15 +103,13 @@ class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
 
         What those come after in turn is left out. An application can see from it what a message answers.
         """
-        origin = self._origin
-        place = origin.place(self.counter)
+        origin, place = self._origin, self._place
         return {self.source: origin.batch.counters[place - 1]} if place else dict(origin.after)
 
     @property
     def published_at(self) -> float:
         """When its publisher asked for it, by the publisher's clock, in seconds since 1970."""
-        origin = self._origin
-        return origin.batch.time_ns(origin.place(self.counter)) / 1e9
+        return self._origin.batch.time_ns(self._place) / 1e9
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Message) and self._identity == other._identity
@@ -134,10 +132,10 @@ def messages_of(batches: Iterable[Deliver], codec: Codec) -> list[Message]:
     """The publications of `batches`, in order."""
     messages: list[Message] = []
     for delivered in batches:
-        batch = delivered.batch
-        origin = Origin(delivered.topic, batch, delivered.after, codec)
-        if len(batch.payloads) == 1:
-            messages.append(Message(delivered.source, batch.first, batch.payloads[0], origin))
+        source, payloads = delivered.source, delivered.batch.payloads
+        origin = Origin(delivered.topic, delivered.batch, delivered.after, codec)
+        if len(payloads) == 1:
+            messages.append(Message(source, payloads[0], 0, origin))
         else:
-            messages += map(Message, repeat(delivered.source), batch.counters, batch.payloads, repeat(origin))
+            messages += map(Message, repeat(source), payloads, count(), repeat(origin))
     return messages

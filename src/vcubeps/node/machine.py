@@ -354,11 +354,11 @@ class Machine:
             topic.is_waited_for = True
             return 0
         counter = self.peer.accept(name, payload, time_ns)
-        topic.published(counter, len(payload))
+        comes_alone = topic.published(counter, len(payload), now_s)
         if self._tells_publications:
             self._tell(Publish(name, payload))
             self._tell(Accepted(name, counter))
-        if topic.comes_alone(now_s):
+        if comes_alone:
             self._carry_out(self.peer.release(name), hurry=True)
         else:
             self._releasable[name] = None

@@ -147,19 +147,17 @@ class LocalTopic:
         self._pending_bytes -= size
         return size
 
-    def comes_alone(self, now_s: float) -> bool:
-        """Whether a publication made now comes alone, as the one before it did: then it need not wait for company."""
-        came_alone, self._came_alone = self._came_alone, now_s - self._published_at_s > ALONE_S
-        self._published_at_s = now_s
-        return came_alone and self._came_alone
-
-    def published(self, counter: int, size: int) -> None:
-        """The application's publication has been accepted."""
+    def published(self, counter: int, size: int, now_s: float) -> bool:
+        """The application's publication has been accepted. Whether it comes alone, as the one before it did: then it
+        need not wait for company."""
         if not self.unacknowledged:
             self._first = counter
         self._last = counter
         self.unacknowledged += 1
         self.unacknowledged_bytes += size
+        came_alone, self._came_alone = self._came_alone, now_s - self._published_at_s > ALONE_S
+        self._published_at_s = now_s
+        return came_alone and self._came_alone
 
     def started(self, batch: Batch) -> None:
         """Own publications have left."""
