@@ -24,6 +24,10 @@ class Transcript:
         if self._talks or operation.kind not in _TALK:
             self.lines.append(f"{now_s:9.3f}      --- {str(operation).partition(' ')[2]}")
 
+    def over(self, now_s: float, operation: Operation) -> None:
+        """What has lasted is over."""
+        self.lines.append(f"{now_s:9.3f}      --- {str(operation).partition(' ')[2]}: over")
+
     def note(self, now_s: float, node: int, text: str) -> None:
         self.lines.append(f"{now_s:9.3f} {node:4} {text}")
 

@@ -1,0 +1,37 @@
+"""How long publications wait to be acknowledged at nodes that the faults of a schedule leave with a quorum.
+
+They may have to wait until it is found out who does not answer, and by what way those can be reached that do. They never
+have to wait until a cut is over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from vcubeps.node.settings import Detection
+from vcubeps.protocol.outputs import Accepted, Acknowledged
+
+_DETECTIONS = 3.0
+"""How many times the limit of suspicion a publication may wait: the limit adapts to what round trips take."""
+_FLUSH_S = 2.0
+"""And how much longer, until the crash is final, or a relay is found."""
+
+
+class Progress:
+    def __init__(self, nodes: frozenset[int], detection: Detection) -> None:
+        self._nodes = nodes
+        self._limit_s = _DETECTIONS * detection.suspect_after_s + _FLUSH_S
+        self._waiting: dict[tuple[int, str], deque[tuple[int, float]]] = {}
+        """(node, topic) → counter of each publication that is not acknowledged, and when it was accepted."""
+
+    def accepted(self, now_s: float, node: int, what: Accepted) -> None:
+        if node in self._nodes:
+            self._waiting.setdefault((node, what.topic), deque()).append((what.counter, now_s))
+
+    def acknowledged(self, now_s: float, node: int, what: Acknowledged) -> float | None:
+        """How long the oldest of them has waited, if that is too long."""
+        waiting = self._waiting.get((node, what.topic))
+        since_s = now_s
+        while waiting and waiting[0][0] <= what.counter:
+            since_s = min(since_s, waiting.popleft()[1])
+        return now_s - since_s if now_s - since_s > self._limit_s else None
