@@ -62,7 +62,7 @@ def test_a_scenario_tells_what_happens_second_by_second(capsys: pytest.CaptureFi
 
     told = capsys.readouterr().out
     assert "one node is killed" in told
-    assert "holds 5:0 for crashed: it has not answered for" in told
+    assert "takes 5 for crashed: no answer, by no way" in told
 
 
 @pytest.mark.parametrize(

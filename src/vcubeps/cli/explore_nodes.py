@@ -17,6 +17,7 @@ from vcubeps.sim.explore.nodes.faults import FAULTS
 from vcubeps.sim.explore.nodes.scenarios import SCENARIOS
 from vcubeps.sim.explore.nodes.search import PROMISES, Outcome, campaign, run_operations, run_schedule, shrink
 from vcubeps.sim.explore.nodes.setup import Allowed
+from vcubeps.sim.explore.nodes.story import Story
 from vcubeps.sim.explore.nodes.transcript import Transcript
 
 NODES_DEFAULT = "2-12"
@@ -67,13 +68,14 @@ def _play(args: argparse.Namespace) -> int:
         raise CommandError(
             f"--scenario {abbreviated(args.scenario)!r} is unknown: choose among {', '.join(SCENARIOS)}"
         )
-    transcript = Transcript(talks=False)
-    outcome = run_operations(args.seed or 0, scenario.setup, scenario.operations, transcript)
+    story = Story()
+    outcome = run_operations(args.seed or 0, scenario.setup, scenario.operations, story)
     if args.json:
-        print(json.dumps(_replay_as_json(outcome, transcript)))
+        print(json.dumps(_replay_as_json(outcome, story)))
     else:
-        print(f"{scenario.what}\n")
-        _print_lines(outcome, transcript)
+        print("\n".join(story.told(scenario.what)))
+        for violation in outcome.violations:
+            print(f"VIOLATED {violation}")
     return 1 if outcome.violations else 0
 
 

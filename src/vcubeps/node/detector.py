@@ -193,9 +193,9 @@ class Detector:
             self._ask_others(other, watch, count, silent_s)
         is_new = link.incarnation < 0 and now_s - self._started_at_s < self._detection.start_within_s
         if silent_s >= limit_s and not is_new and self._judge.may_suspect():
-            watch.silent_since_s = None
             helpers = ", ".join(map(str, watch.helpers))
             asked = f"nor do nodes {helpers} reach it" if helpers else "and nobody else could be asked"
+            watch.silent_since_s, watch.helpers = now_s, []  # silent still: it cannot help to find others
             self._judge.on_silence(other, f"it has not answered for {silent_s:.1f} s, {asked}")
 
     def _ask_others(self, other: int, watch: Watch, count: int, silent_s: float) -> None:

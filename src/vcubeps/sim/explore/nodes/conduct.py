@@ -8,7 +8,6 @@ from typing import Any
 
 from vcubeps.node import outputs as out
 from vcubeps.node.greeting import Cause
-from vcubeps.node.lifecycle import Life
 from vcubeps.protocol.outputs import Accepted, Acknowledged, Restarted, Started
 from vcubeps.sim.explore.checkers import Violation
 from vcubeps.sim.explore.nodes.process import Process
@@ -57,17 +56,20 @@ class Conduct:
         """How often each process has refused others, by cause, as far as that has been judged."""
         self.strangers: set[int] = set()
         """Nodes that run with another cluster file, or as an incarnation that was used before."""
-        self.outdated: set[int] = set()
-        """The latter."""
+        self.outdated: dict[int, int] = {}
+        """The latter, and as which."""
         self.is_closing = False
         """All nodes are being closed."""
 
     def _report(self, name: str, now_s: float, node: int, text: str) -> None:
         self.violations.append(Violation(name, int(now_s * 1e6), node, text))
 
-    def started(self, node: int, other_file: bool, outdated: bool) -> None:
-        (self.strangers.add if other_file or outdated else self.strangers.discard)(node)
-        (self.outdated.add if outdated else self.outdated.discard)(node)
+    def started(self, node: int, other_file: bool, outdated: int | None) -> None:
+        is_strange = other_file or outdated is not None
+        (self.strangers.add if is_strange else self.strangers.discard)(node)
+        self.outdated.pop(node, None)
+        if outdated is not None:
+            self.outdated[node] = outdated
 
     # -- while it runs -------------------------------------------------------------------------
 
@@ -97,8 +99,10 @@ class Conduct:
             self._report("fail_stop", now_s, node, f"{kind.__name__} after its end")
         elif kind is out.Log:
             self._judge_refusals(now_s, process, output.text)
-        elif kind is out.LifeChanged and output.life is Life.UP and node in self.outdated:
-            self._report("outdated", now_s, node, "is up")
+        elif kind is out.Delivered and node in self.outdated and output.batch.source != node:
+            self._report("outdated", now_s, node, "delivers what others publish")
+        elif kind is out.Recovered and self.outdated.get(output.node) == output.incarnation:
+            self._report("outdated", now_s, node, f"deals with {output.node}:{output.incarnation}")
         elif kind is out.Failed:
             self._failed(now_s, process, output)
         elif kind is out.Closed and self.is_closing and output.unacknowledged:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from vcubeps.mixing import mix
-from vcubeps.node.connection import Connection
+from vcubeps.node.connection import NOBODY, Connection
 from vcubeps.node.lifecycle import Life
 from vcubeps.protocol.outputs import Arrived, Deliver, Departed, Restarted, Up
 from vcubeps.protocol.voters import Voters
@@ -175,10 +175,10 @@ class World:
                 self._start(node)
             case "other-file":
                 self._start(node, other_file=True)
-                after(operation.for_s, self._start_right, node)
+                after(operation.for_s, self._start_right, operation)
             case "old-disk":
                 self._start_as_before(node, operation.number)
-                after(operation.for_s, self._start_right, node)
+                after(operation.for_s, self._start_right, operation)
             case "cut":
                 self._cut(severed(operation.text), operation)
             case "reset":
@@ -279,12 +279,12 @@ class World:
         """As the next incarnation, or as one that is given although it has been used."""
         if node in self.processes:
             return
-        for each in sorted(self.conduct.outdated & self.processes.keys()):
+        for each in sorted(self.conduct.outdated.keys() & self.processes.keys()):
             self._kill(self.processes[each], silently=False)  # who comes now does not know better
         settings = self._settings
         if other_file:
             settings = self._setup.settings("continue" if self._setup.voters is not None else "majority")
-        self.conduct.started(node, other_file, incarnation is not None)
+        self.conduct.started(node, other_file, incarnation)
         if incarnation is None:
             incarnation = self._disks.next(node)
         self._starts += 1
@@ -292,15 +292,19 @@ class World:
         process = Process(self, self._clocks[node], settings, node, incarnation, seed, self._observe,
                           node in self._setup.answering)  # fmt: skip
         self.processes[node] = process
+        if self._transcript is not None:
+            self._transcript.started(self.agenda.now_s, node, incarnation)
         self.streams.dark.discard(node)
         self.streams.changed()
         process.start()
         for topic in sorted(self.conduct.wishes.get(node, ())):
             process.subscribe(topic)
 
-    def _start_right(self, node: int) -> None:
+    def _start_right(self, operation: Operation) -> None:
+        node = operation.node
         if node in self.processes:
             self._kill(self.processes[node], silently=False)
+        self._tell_over(operation)
         self._start(node)
 
     def _start_as_before(self, node: int, behind: int) -> None:
@@ -398,11 +402,20 @@ class World:
     def on_input(self, process: Process) -> None:
         """`process` has had an input."""
         self.inputs += 1
+        if self._transcript is not None:
+            self._note_ways(process)
         if self._has_voters and process.node not in self.conduct.strangers:
             self._note_standing(process)
             if self._up and process.node in self._up:
                 incarnation, living = process.machine.peer.incarnation, self._up.pop(process.node)
                 self.monitor.on_input("up", self.time, process.node, incarnation, frozenset(living))
+
+    def _note_ways(self, process: Process) -> None:
+        assert self._transcript is not None
+        for link in process.machine.links:
+            if link.connection is not None:
+                is_relayed = link.connection.via != NOBODY
+                self._transcript.way(self.agenda.now_s, process.node, link.other, is_relayed)
 
     def on_output(self, process: Process, output: Any) -> None:
         self.conduct.output(self.agenda.now_s, process, output)
