@@ -22,9 +22,10 @@ PROMISES: Mapping[str, str] = {
     "isolated": "a node without a quorum starts nothing",
     "refused": "no node refuses another one with the same file",
     "outdated": "a node that starts as an incarnation that others have met before takes no part",
-    "unharmed": "a cut makes no node start again that is left with a quorum, directly or by relays",
-    "progress": "what such a node publishes is acknowledged about one detection later",
-    "restarts": "nodes start again no more often than faults explain",
+    "unharmed": "a cut, or a process that is stopped, makes no other node start again that is left with a quorum, "
+    "directly or by relays",
+    "progress": "what a node publishes that a cut leaves with a quorum is acknowledged about one detection later",
+    "restarts": "nodes start again no more often than faults explain, and never four times within a second",
     "recovery": "soon after the last fault nothing is left half done",
     "links": "in the end every message between two nodes has arrived, once",
     "bounded": "what has passed is forgotten",
@@ -51,7 +52,8 @@ class Conduct:
         self._restarts_max = 2 + 2 * faults if setup.voters is not None else 4 + 4 * faults
         self._restarts: Counter[int] = Counter()
         self._unharmed = unharmed(setup, operations)
-        self._progress = Progress(self._unharmed, setup.detection)
+        cuts = sum(each.kind == "cut" for each in operations)
+        self._progress = Progress(self._unharmed if cuts else frozenset(), setup.detection, cuts)
         self._refused: dict[Process, Counter[str]] = {}
         """How often each process has refused others, by cause, as far as that has been judged."""
         self.strangers: set[int] = set()
@@ -84,10 +86,14 @@ class Conduct:
             if took_s:
                 self._report("progress", now_s, node, f"{what.topic}: acknowledged after {took_s:.1f} s")
         elif type(what) is Restarted and not self.is_closing:
-            self._restarted(now_s, node, what)
+            self._restarted(now_s, process, clock_s, what)
 
-    def _restarted(self, now_s: float, node: int, what: Restarted) -> None:
+    def _restarted(self, now_s: float, process: Process, clock_s: float, what: Restarted) -> None:
+        node = process.node
         self._restarts[node] += 1
+        process.restarts_s.append(clock_s)
+        if len(process.restarts_s) == 4 and process.restarts_s[-1] - process.restarts_s[0] < 1.0:
+            self._report("restarts", now_s, node, "has started again four times within a second")
         if node in self._unharmed:
             self._report("unharmed", now_s, node, f"starts again as {what.incarnation}: {what.reason.name}")
         if self._restarts[node] == self._restarts_max + 1:
@@ -144,22 +150,20 @@ class Conduct:
             crowd = len(machine.links.connections)
             if restless_s is None and crowd > 2 * len(processes):
                 self._report("bounded", now_s, node, f"has {crowd} connections")
-            if restless_s is None:
-                self._check_links(now_s, process, processes)
+            self._check_links(now_s, process, processes)
 
     def _check_links(self, now_s: float, process: Process, processes: Mapping[int, Process]) -> None:
-        """What one side has numbered, the other has received."""
+        """Every message that one side has numbered has come out at the other, once."""
         links = process.machine.links
         for other, its in sorted(processes.items()):
-            if other == process.node:
-                continue
-            there, back = links.link(other), its.machine.links.link(process.node)
-            if (there.instance, back.instance) != (its.machine.links.identity.instance, links.identity.instance):
-                continue  # they have not met
-            if there.outbox.last != back.inbox.last:
+            there, instance = links.link(other), its.machine.links.identity.instance
+            if other == process.node or there.instance != instance or there.outbox:
+                continue  # they have not met, or are not done
+            arrived = its.machine.arrived[links.identity.instance]
+            if there.outbox.last != arrived:
                 self._report(
                     "links", now_s, process.node,
-                    f"has sent {there.outbox.last} messages to node {other}, which has received {back.inbox.last}",
+                    f"has sent {there.outbox.last} messages to node {other}, which has received {arrived}",
                 )  # fmt: skip
 
     def at_close(self, now_s: float, processes: Mapping[int, Process], ends: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from math import inf
 from typing import Any, Protocol
@@ -24,10 +24,19 @@ _READS_SLOWLY_S = 0.03
 
 
 class WatchedMachine(Machine):
-    """A node that lets the world see whom it holds dead."""
+    """A node that lets the world see whom it holds dead, and how much has arrived from whom."""
 
     make_peer = WatchedPeer
     peer: WatchedPeer
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arrived: Counter[int] = Counter()
+        """Instance of another node → messages that have come from it."""
+        super().__init__(*arguments)
+
+    def on_message(self, other: int, body: memoryview) -> None:
+        self.arrived[self.links.link(other).instance] += 1
+        super().on_message(other, body)
 
 
 class Host(Protocol):
@@ -80,6 +89,8 @@ class Process:
         """Topic → what is to be published there."""
         self.mark: tuple[object, object] | None = None
         """What the world has last seen of whom it holds dead."""
+        self.restarts_s: deque[float] = deque(maxlen=4)
+        """When it has started again as another incarnation, the last times."""
         self._calls: deque[Deliver] = deque()
         """What the application is called with when the outputs at hand have been carried out."""
         self._reading: set[str] = set()

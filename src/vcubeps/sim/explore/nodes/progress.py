@@ -11,16 +11,15 @@ from collections import deque
 from vcubeps.node.settings import Detection
 from vcubeps.protocol.outputs import Accepted, Acknowledged
 
-_DETECTIONS = 3.0
-"""How many times the limit of suspicion a publication may wait: the limit adapts to what round trips take."""
-_FLUSH_S = 2.0
-"""And how much longer, until the crash is final, or a relay is found."""
+_FLUSH_S = 0.25
+"""Until a crash that has been found out is final, or a relay speaks."""
 
 
 class Progress:
-    def __init__(self, nodes: frozenset[int], detection: Detection) -> None:
+    def __init__(self, nodes: frozenset[int], detection: Detection, cuts: int) -> None:
+        """Each of the `cuts` may have to be found out; the limit of suspicion adapts to what round trips take."""
         self._nodes = nodes
-        self._limit_s = _DETECTIONS * detection.suspect_after_s + _FLUSH_S
+        self._limit_s = 1.5 * cuts * detection.suspect_after_s + _FLUSH_S
         self._waiting: dict[tuple[int, str], deque[tuple[int, float]]] = {}
         """(node, topic) → counter of each publication that is not acknowledged, and when it was accepted."""
 

@@ -176,7 +176,8 @@ class _Draw:
             f"{x}/{y}"
             for x, y in (self.rng.sample(self.nodes, 2) for _ in range(self.rng.choice((1, 1, 2, 4))))
         ]
-        self._add(at_s, "cut", text=" ".join(pairs), for_s=self._while_s())
+        for_s = 4 * self._limit_s if self.rng.random() < 0.25 else self._while_s()
+        self._add(at_s, "cut", text=" ".join(pairs), for_s=for_s)
 
     def _one_way(self, at_s: float) -> None:
         node = self._one()
@@ -221,10 +222,11 @@ class _Draw:
         self._add(at_s, "old-disk", node, for_s=self.rng.uniform(0.3, 1.5), number=self.rng.choice((1, 1, 2, 99)))
 
     def _declare_dead(self, at_s: float) -> None:
-        for _ in range(self.rng.choice((1, 1, 2))):
-            one, other = self.rng.sample(self.nodes, 2)
+        """Once, or by somebody who does not give up."""
+        one, other = self.rng.sample(self.nodes, 2)
+        for _ in range(self.rng.choice((1, 1, 2, 8))):
             self._add(at_s, "declare-dead", one, number=other)
-            at_s += self.rng.choice((0.0, 0.02, 0.5))
+            at_s += self.rng.choice((0.02, 0.1, 0.3))
 
     def _start_again(self, at_s: float, node: int) -> None:
         if self.rng.random() < 0.85:
