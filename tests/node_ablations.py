@@ -5,8 +5,8 @@
 measures how often random schedules catch one, which checkers trip, and the first schedules in which they do. When the
 world's draws have changed, run it and correct `first`.
 
-One rule could not be caught: that a greeting says which incarnation is dead. Whoever declares a node dead also tells it so
-in a message, which its link keeps and sends right after the greeting.
+One rule could not be caught: that a greeting says which incarnation is dead. Whoever declares a node dead also tells
+it so in a message, which its link keeps and sends right after the greeting.
 """
 
 from __future__ import annotations

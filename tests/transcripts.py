@@ -117,8 +117,8 @@ def replay(story: Story) -> tuple[Outcome, str]:
 
 
 def settle(path: Path, written: str, now: str, config: pytest.Config, test: str) -> None:
-    """Write `now` into the file if that was asked for; otherwise fail if it is not what is `written`. `test` is the file
-    that has the test."""
+    """Write `now` into the file if that was asked for; otherwise fail if it is not what is `written`. `test` is the
+    file that has the test."""
     if config.getoption("--rewrite-golden"):
         path.write_text(now)
     elif now != written:

@@ -145,7 +145,9 @@ def test_applications_answer_from_inside_and_disks_are_instant_in_some_schedules
 
 
 def test_an_application_that_is_called_with_a_message_answers_within_the_same_turn() -> None:
-    talk = Scenario("", (Operation(2.0, "publish", 0, "a"),), 1.0, nodes=(0, 1), starts=(0, 1), members=(0, 1))
+    talk = Scenario(
+        "", (Operation(2.0, "publish", 0, "a"),), 1.0, nodes=(0, 1), starts=(0, 1), members=(0, 1)
+    )
     record = Record()
     for seed in range(20):  # it answers some of them
         run_operations(seed, replace(talk.setup, answering=(1,)), talk.operations, record)

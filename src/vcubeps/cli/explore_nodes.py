@@ -13,7 +13,7 @@ from vcubeps.cli.explore_common import check_replay, concluded, node_range, prin
 from vcubeps.cli.interrupts import INTERRUPTED
 from vcubeps.sim.explore.campaigns import CampaignResult
 from vcubeps.sim.explore.nodes import conduct
-from vcubeps.sim.explore.nodes.faults import FAULTS
+from vcubeps.sim.explore.nodes.faults import FAULTS, ON_REQUEST, USUAL
 from vcubeps.sim.explore.nodes.scenarios import SCENARIOS
 from vcubeps.sim.explore.nodes.search import PROMISES, Outcome, campaign, run_operations, run_schedule, shrink
 from vcubeps.sim.explore.nodes.setup import Allowed
@@ -28,7 +28,10 @@ def promises() -> str:
 
 
 def faults() -> str:
-    return "\n".join(f"  {name:<14} {what}" for name, (what, _) in FAULTS.items())
+    return "\n".join(
+        f"  {name:<14} {what}{' (only if named, or with all)' if name in ON_REQUEST else ''}"
+        for name, (what, _) in FAULTS.items()
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -147,10 +150,10 @@ def _allowed(args: argparse.Namespace) -> Allowed:
         flag = "--only" if args.only else "--algorithm"
         raise CommandError(f"{flag} is for peers: leave it out, or leave --world nodes out")
     low, high = node_range(NODES_DEFAULT if args.nodes is None else args.nodes, NODES_DEFAULT)
-    text = "all" if args.faults is None else args.faults
-    allowed = frozenset(FAULTS) if text == "all" else frozenset() if text == "none" else None
+    named = {None: USUAL, "all": frozenset(FAULTS), "none": frozenset[str]()}
+    allowed = named.get(args.faults)
     if allowed is None:
-        allowed = frozenset(_names("--faults", text.split(",")))
+        allowed = frozenset(_names("--faults", args.faults.split(",")))
     return Allowed(low, high, allowed, frozenset(_names("--always", ",".join(args.always or ()).split(","))))
 
 

@@ -1,7 +1,7 @@
 """How long publications wait to be acknowledged at nodes that the faults of a schedule leave with a quorum.
 
-They may have to wait until it is found out who does not answer, and by what way those can be reached that do. They never
-have to wait until a cut is over.
+They may have to wait until it is found out who does not answer, and by what way those can be reached that do. They
+never have to wait until a cut is over.
 """
 
 from __future__ import annotations

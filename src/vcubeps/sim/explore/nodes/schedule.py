@@ -219,7 +219,9 @@ class _Draw:
         node = self._one()
         self._add(at_s, "kill", node)
         at_s += self.rng.choice((0.001, 0.1, self._limit_s))
-        self._add(at_s, "old-disk", node, for_s=self.rng.uniform(0.3, 1.5), number=self.rng.choice((1, 1, 2, 99)))
+        self._add(
+            at_s, "old-disk", node, for_s=self.rng.uniform(0.3, 1.5), number=self.rng.choice((1, 1, 2, 99))
+        )
 
     def _declare_dead(self, at_s: float) -> None:
         """Once, or by somebody who does not give up."""

@@ -90,8 +90,8 @@ class Setup:
 
 
 def draw_setup(seed: int, allowed: Allowed) -> Setup:
-    """Every draw is made whether it is used or not, and whatever was thought of later draws from a stream of its own, so
-    that allowing or adding more leaves the rest as it was."""
+    """Every draw is made whether it is used or not, and whatever was thought of later draws from a stream of its own,
+    so that allowing or adding more leaves the rest as it was."""
     rng = Random(mix(seed, 31))
     count = rng.randint(allowed.nodes_min, allowed.nodes_max)
     if rng.random() < 0.6:

@@ -129,7 +129,9 @@ class Story(Transcript):
     def operation(self, now_s: float, operation: Operation) -> None:
         kind, node = operation.kind, operation.node
         if kind in ("start", "subscribe"):
-            self._add(now_s, node, f"{_DONE} " + ("start" if kind == "start" else f"subscribe to {operation.text}"))
+            self._add(
+                now_s, node, f"{_DONE} " + ("start" if kind == "start" else f"subscribe to {operation.text}")
+            )
         elif kind != "publish":
             begins = _BEGINS.get(kind, str(operation).partition(" ")[2])
             self._turn(now_s, begins.format(**operation._asdict()))

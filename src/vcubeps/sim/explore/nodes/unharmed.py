@@ -1,8 +1,8 @@
 """Which nodes no fault of a schedule may make start again: those that are left with a quorum, even by relays.
 
 Only schedules in which nothing else happens say so much: clean cuts, of which one side has a quorum, far apart in time;
-pairs of nodes, each of which can both reach a third; or processes that are stopped for a while, which must not blame the
-others for the time in which they did not listen themselves.
+pairs of nodes, each of which can both reach a third; or processes that are stopped for a while, which must not blame
+the others for the time in which they did not listen themselves.
 """
 
 from __future__ import annotations

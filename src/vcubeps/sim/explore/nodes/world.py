@@ -18,6 +18,7 @@ from vcubeps.protocol.outputs import Arrived, Deliver, Departed, Restarted, Up
 from vcubeps.protocol.voters import Voters
 from vcubeps.sim.explore.checkers import Monitor
 from vcubeps.sim.explore.nodes.agenda import Agenda, Clock
+from vcubeps.sim.explore.nodes.conditions import Conditions
 from vcubeps.sim.explore.nodes.conduct import Conduct
 from vcubeps.sim.explore.nodes.disks import Disks
 from vcubeps.sim.explore.nodes.process import Process
@@ -25,7 +26,6 @@ from vcubeps.sim.explore.nodes.schedule import Operation
 from vcubeps.sim.explore.nodes.setup import Setup
 from vcubeps.sim.explore.nodes.streams import End, Streams
 from vcubeps.sim.explore.nodes.transcript import Transcript
-from vcubeps.sim.explore.operations import severed
 from vcubeps.sim.explore.peers import WatchedPeer
 from vcubeps.sim.explore.voting import Voting
 
@@ -68,6 +68,7 @@ class World:
         self.monitor = Monitor(voting)
         self.conduct = Conduct(setup, operations)
         self.processes: dict[int, Process] = {}
+        self._conditions = Conditions(self.agenda, self.streams, self._over)
         self._disks = Disks(setup, self.agenda, self.streams, self.has_fault)
         self._clocks = {
             node: Clock(
@@ -75,9 +76,6 @@ class World:
             )
             for node in setup.nodes
         }
-        self._cuts: list[frozenset[tuple[int, int]]] = []
-        self._active: Counter[tuple[str, int]] = Counter()
-        """(fault that lasts, node) → how many of it are in force."""
         self._starts = 0
         self._published: Counter[int] = Counter()
         self._up: dict[int, set[int]] = {}
@@ -179,16 +177,14 @@ class World:
             case "old-disk":
                 self._start_as_before(node, operation.number)
                 after(operation.for_s, self._start_right, operation)
-            case "cut":
-                self._cut(severed(operation.text), operation)
             case "reset":
                 self.streams.reset(node, operation.number)
             case "clock":
                 self._clocks[node].jump(operation.for_s)
                 if process is not None:
                     process.clock_jumped()
-            case "narrow" | "deaf" | "stuck" | "slow" | "slow-disk" | "disk-failure":
-                self._for_a_while(operation)
+            case "cut" | "narrow" | "deaf" | "stuck" | "slow" | "slow-disk" | "disk-failure":
+                self._conditions.begin(operation)
             case _ if process is None:
                 pass
             case "kill":
@@ -227,51 +223,23 @@ class World:
             return self._payload(process.node, _ANSWER)
         return None
 
-    def _cut(self, pairs: frozenset[tuple[int, int]], operation: Operation) -> None:
-        self._cuts.append(pairs)
-        self._rewire()
-        self.agenda.after(operation.for_s, self._heal, pairs, operation)
-
-    def _heal(self, pairs: frozenset[tuple[int, int]], operation: Operation) -> None:
-        self._cuts.remove(pairs)
-        self._rewire()
-        self._tell_over(operation)
-
-    def _rewire(self) -> None:
-        self.streams.severed = frozenset().union(*self._cuts)
-        self.streams.changed()
-
-    def _for_a_while(self, operation: Operation) -> None:
-        kind, node = operation.kind, operation.node
-        self._active[kind, node] += 1
-        if kind == "narrow":
-            self.streams.narrow.add(node)
-        self.agenda.after(operation.for_s, self._over, operation)
-
-    def _over(self, operation: Operation) -> None:
-        kind, node = operation.kind, operation.node
-        self._active[kind, node] -= 1
-        self._tell_over(operation)
-        if self._active[kind, node]:
-            return
-        if kind == "narrow":
-            self.streams.narrow.discard(node)
-        if kind == "stuck" and node in self.processes:
-            self.processes[node].read()
-
     def _go_on(self, process: Process, operation: Operation) -> None:
         if process.is_alive:
-            self._tell_over(operation)
+            self._over(operation)
             process.go_on()
             self.streams.changed()
 
-    def _tell_over(self, operation: Operation) -> None:
+    def _over(self, operation: Operation) -> None:
+        """What has lasted is over."""
         if self._transcript is not None:
             self._transcript.over(self.agenda.now_s, operation)
+        node = operation.node
+        if operation.kind == "stuck" and node in self.processes and not self.has_fault("stuck", node):
+            self.processes[node].read()
 
     def has_fault(self, kind: str, node: int) -> bool:
         """Whether a fault that lasts is in force."""
-        return self._active[kind, node] > 0
+        return self._conditions.has_fault(kind, node)
 
     # -- processes -----------------------------------------------------------------------------
 
@@ -304,13 +272,13 @@ class World:
         node = operation.node
         if node in self.processes:
             self._kill(self.processes[node], silently=False)
-        self._tell_over(operation)
+        self._over(operation)
         self._start(node)
 
     def _start_as_before(self, node: int, behind: int) -> None:
         """With an older disk: but only where everybody will know. Where nobody does, counters would be used twice."""
         incarnation = self._disks.used_before(node, behind)
-        if node in self.processes or incarnation is None or self._cuts or not self.processes:
+        if node in self.processes or incarnation is None or self._conditions.is_cut or not self.processes:
             return
         for other in self.processes.values():
             if other.machine.links.link(node).incarnation < incarnation or other.is_stopped:
