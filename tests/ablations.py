@@ -24,8 +24,6 @@ Three rules could not be caught, because others have made them redundant:
 
 from __future__ import annotations
 
-import argparse
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +31,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import measuring
 from vcubeps.cube import subcube
 from vcubeps.protocol.admission import Admission
 from vcubeps.protocol.aftermath import Aftermath
@@ -69,7 +68,7 @@ from vcubeps.protocol.outputs import Deliver, Output, Send, Unsubscribed
 from vcubeps.protocol.peer import Peer
 from vcubeps.protocol.topic import Phase, Topic
 from vcubeps.protocol.worker import Worker
-from vcubeps.sim.explore import Allowed, run_schedule, schedule_seed
+from vcubeps.sim.explore import Allowed, run_schedule
 from vcubeps.sim.explore.options import faults_needed
 from vcubeps.sim.explore.probes import Greeting, Probes
 
@@ -1452,42 +1451,21 @@ def fences_name_who_speaks(patch: Patch) -> None:
 
 
 def measure(name: str, schedules: int) -> None:
-    if name not in ABLATIONS:
-        raise SystemExit(f"no ablation is called {name!r}: give one of the names that are listed without any")
     search = ABLATIONS[name].search
     if search is None:
         raise SystemExit(f"{name} is caught by a directed trace only: there are no options to search with")
-    counts: Counter[str] = Counter()
-    caught = []
-    with Patch.context() as patch:
-        ABLATIONS[name].apply(patch)
-        for index in range(schedules):
-            seed = schedule_seed(CAMPAIGN_SEED, index)
-            violated = run_schedule(seed, search.allowed, search.algorithm).violated
-            counts.update(violated)
-            if violated:
-                caught.append((index, violated))
-    print(f"{name}: {len(caught) * 10_000 / schedules:.1f} of 10,000 ({len(caught)} of {schedules})")
-    print(f"  {dict(counts)}")
-    for index, violated in caught[:5]:
-        print(f"  schedule {index}: {', '.join(violated)}")
+
+    def violated(seed: int) -> tuple[str, ...]:
+        return run_schedule(seed, search.allowed, search.algorithm).violated
+
+    measuring.measure(name, ABLATIONS[name].apply, violated, CAMPAIGN_SEED, schedules)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="How often do random schedules catch that a rule of the protocol is left out?",
-        epilog="Without a name: lists all of them, with the rules that they leave out.",
-    )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of the ablation")
-    parser.add_argument("schedules", nargs="?", type=int, default=10_000, help="to run (default: 10000)")
-    args = parser.parse_args()
-    if args.name is not None:
-        measure(args.name, args.schedules)
-        return
-    for ablation in ABLATIONS.values():
-        how = f"{ablation.search.caught_per_10_000:g} of 10,000" if ablation.search else "directed trace"
-        print(f"{ablation.name} ({how})\n    {ablation.rule}")
+def listed(ablation: Ablation) -> str:
+    how = f"{ablation.search.caught_per_10_000:g} of 10,000" if ablation.search else "directed trace"
+    return f"{ablation.rule} ({how})"
 
 
 if __name__ == "__main__":
-    main()
+    rules = {name: listed(ablation) for name, ablation in ABLATIONS.items()}
+    measuring.main(rules, measure, "the protocol", 10_000)

@@ -7,10 +7,13 @@ the options that are not as in `QUIET`, the operations as the explorer prints th
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from vcubeps.sim.explore import Allowed, Operation, Options, Outcome, draw_options, run_operations
 from vcubeps.sim.explore.trace import Trace
@@ -111,3 +114,17 @@ def replay(story: Story) -> tuple[Outcome, str]:
     outcome = run_operations(story.seed, story.options, story.operations, trace=trace)
     shown = [line for line in trace.lines if int(line.split()[0]) >= story.begins]
     return outcome, "".join(line + "\n" for line in shown)
+
+
+def settle(path: Path, written: str, now: str, config: pytest.Config, test: str) -> None:
+    """Write `now` into the file if that was asked for; otherwise fail if it is not what is `written`. `test` is the
+    file that has the test."""
+    if config.getoption("--rewrite-golden"):
+        path.write_text(now)
+    elif now != written:
+        changes = difflib.unified_diff(
+            written.splitlines(), now.splitlines(), "as written", "as it goes now", lineterm="", n=1
+        )
+        rewrite = f"pytest {test} --rewrite-golden && git diff tests/golden"
+        advice = f"If that is meant, re-write the files and read the difference:\n  {rewrite}"
+        pytest.fail("\n".join([f"{path.stem} goes another way now. {advice}", *changes]), pytrace=False)

@@ -31,7 +31,7 @@ def test_whole_nodes_are_explored_and_every_promise_is_listed(capsys: pytest.Cap
 
     told = capsys.readouterr().out
     assert "0 of 3 schedules broke a promise" in told
-    assert "unharmed: a cut makes no node start again" in told
+    assert "refused: no node refuses another one with the same file" in told
 
 
 def test_a_schedule_of_whole_nodes_is_replayed_as_text_and_as_json(
@@ -57,12 +57,24 @@ def test_a_schedule_of_whole_nodes_is_replayed_as_text_and_as_json(
     assert json.loads(capsys.readouterr().out)["nodes"] == [0, 1, 2]
 
 
+def test_all_faults_are_more_than_the_usual_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["explore", "--world", "nodes", "--nodes", "4", "--json", "--replay", "3"]
+    kinds = []
+    for faults in ([], ["--faults", "all"]):
+        assert main([*arguments, *faults]) == 0
+        operations = json.loads(capsys.readouterr().out)["operations"]
+        kinds.append({operation["kind"] for operation in operations})
+
+    assert "declare-dead" not in kinds[0]
+    assert kinds[1] - kinds[0] == {"declare-dead"}
+
+
 def test_a_scenario_tells_what_happens_second_by_second(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", "--world", "nodes", "--scenario", "kill"]) == 0
 
     told = capsys.readouterr().out
     assert "one node is killed" in told
-    assert "holds 5:0 for crashed: it has not answered for" in told
+    assert "takes 5 for crashed: no answer, by no way" in told
 
 
 @pytest.mark.parametrize(

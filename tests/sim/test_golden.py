@@ -6,11 +6,9 @@ the files, reads the difference as a reviewer would, and commits it with the cha
 
 from __future__ import annotations
 
-import difflib
-
 import pytest
 
-from transcripts import FOLDER, TITLE, read, read_operation, replay
+from transcripts import FOLDER, TITLE, read, read_operation, replay, settle
 from vcubeps.sim.explore import Allowed, draw_operations, draw_options
 from vcubeps.sim.explore.options import FAULTS
 
@@ -18,8 +16,6 @@ STORIES = sorted(path.stem for path in FOLDER.glob("*.txt"))
 
 LINES_MAX = 40
 """A story is to be read in a minute."""
-
-REWRITE = "pytest tests/sim/test_golden.py --rewrite-golden && git diff tests/golden"
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -31,13 +27,8 @@ def test_the_story_goes_as_it_is_written(name: str, pytestconfig: pytest.Config)
 
     assert outcome.violations == ()
     assert 0 < len(transcript.splitlines()) <= LINES_MAX
-    if pytestconfig.getoption("--rewrite-golden"):
-        path.write_text(story.header + TITLE + transcript)
-    elif transcript != story.transcript:
-        written, now = story.transcript.splitlines(), transcript.splitlines()
-        changes = difflib.unified_diff(written, now, "as written", "as it goes now", lineterm="", n=1)
-        advice = f"If that is meant, re-write the files and read the difference:\n  {REWRITE}"
-        pytest.fail("\n".join([f"{name} goes another way now. {advice}", *changes]), pytrace=False)
+    as_written, as_it_goes = (story.header + TITLE + each for each in (story.transcript, transcript))
+    settle(path, as_written, as_it_goes, pytestconfig, "tests/sim/test_golden.py")
 
 
 def test_what_the_explorer_prints_can_be_put_into_a_story() -> None:

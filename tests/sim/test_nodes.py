@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,11 +16,12 @@ from vcubeps.node.detector import Detector
 from vcubeps.node.lifecycle import Life
 from vcubeps.protocol.outputs import Deliver, Restarted, Started
 from vcubeps.sim.explore.campaigns import schedule_seed
+from vcubeps.sim.explore.nodes.conduct import PROMISES
 from vcubeps.sim.explore.nodes.faults import FAULTS
 from vcubeps.sim.explore.nodes.scenarios import FAULT_AT_S, SCENARIOS, Scenario
-from vcubeps.sim.explore.nodes.schedule import Operation
+from vcubeps.sim.explore.nodes.schedule import Operation, draw_operations
 from vcubeps.sim.explore.nodes.search import run_operations, run_schedule, shrink
-from vcubeps.sim.explore.nodes.setup import Allowed
+from vcubeps.sim.explore.nodes.setup import Allowed, draw_setup
 from vcubeps.sim.explore.nodes.transcript import Transcript
 
 ANY = Allowed()
@@ -117,6 +119,58 @@ def test_allowing_one_fault_more_leaves_the_others_as_they_were() -> None:
     assert few.setup.faults == more.setup.faults - {"late"}
 
 
+def test_a_fault_that_is_thought_of_later_changes_no_schedule_that_does_not_have_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seeds = range(30)
+    before = [draw_operations(seed, draw_setup(seed, ANY)) for seed in seeds]
+
+    monkeypatch.setitem(FAULTS, "aardvark", ("something eats the cables", 0.5))  # type: ignore[arg-type]
+
+    assert [draw_operations(seed, draw_setup(seed, ANY)) for seed in seeds] == before
+
+
+def test_operators_are_wrong_only_where_that_is_asked_for() -> None:
+    asked, usual = Allowed(faults=frozenset(FAULTS)), ANY
+
+    assert any("declare-dead" in draw_setup(seed, asked).faults for seed in range(50))
+    assert not any("declare-dead" in draw_setup(seed, usual).faults for seed in range(50))
+
+
+def test_applications_answer_from_inside_and_disks_are_instant_in_some_schedules() -> None:
+    setups = [draw_setup(seed, ANY) for seed in range(50)]
+
+    assert {bool(setup.answering) for setup in setups} == {False, True}
+    assert {setup.has_instant_disk for setup in setups} == {False, True}
+
+
+def test_an_application_that_is_called_with_a_message_answers_within_the_same_turn() -> None:
+    talk = Scenario(
+        "", (Operation(2.0, "publish", 0, "a"),), 1.0, nodes=(0, 1), starts=(0, 1), members=(0, 1)
+    )
+    record = Record()
+    for seed in range(20):  # it answers some of them
+        run_operations(seed, replace(talk.setup, answering=(1,)), talk.operations, record)
+
+    heard = [at_s for at_s, node, what in record.of(out.Delivered) if (node, what.batch.source) == (1, 0)]
+    answered = [at_s for at_s, node, _ in record.of(Started) if node == 1]
+    assert len(heard) == 20
+    assert 0 < len(answered) < 20
+    assert set(answered) <= set(heard)
+
+
+@pytest.mark.parametrize("is_instant", [False, True])
+def test_a_new_incarnation_says_nothing_before_the_disk_has_it(is_instant: bool) -> None:
+    record = Record()
+    scenario = SCENARIOS["stopped"]
+    setup = replace(scenario.setup, has_instant_disk=is_instant)
+    run_operations(7, setup, scenario.operations, record)
+
+    (stored_s,) = [at_s for at_s, node, _ in record.of(out.Store) if node == 5]
+    said_s = min(at_s for at_s, node, _ in record.of(out.Write) if node == 5 and at_s > stored_s)
+    assert (said_s - stored_s > setup.delay_s) is not is_instant
+
+
 # -- the world has power ---------------------------------------------------------------------------
 
 
@@ -130,6 +184,10 @@ def test_rule_that_is_left_out_is_missed(name: str, monkeypatch: pytest.MonkeyPa
 
     assert ablation.trips <= set(violated), f"look again with: python tests/node_ablations.py {name}"
     assert run_schedule(seed, ablation.allowed).violated == ()
+
+
+def test_every_promise_of_whole_nodes_is_broken_by_some_ablation() -> None:
+    assert {name for ablation in ABLATIONS.values() for name in ablation.trips} >= set(PROMISES)
 
 
 def test_a_failing_schedule_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,8 +266,17 @@ def test_the_gap_is_told_when_the_subscription_is_in_effect_again() -> None:
     (gap_s, node, _), *_ = record.of(out.Gap)
     (joined_s,) = [at_s for at_s, at, _ in record.of(out.Joined) if at == 5 and at_s > FAULT_AT_S]
     assert (node, gap_s) == (5, joined_s)
-    missed = [at_s for at_s, at, what in record.of(Deliver) if at == 5 and 9.0 < at_s < gap_s]
-    assert missed == []
+    started = {
+        (at, counter): at_s for at_s, at, what in record.of(Started) for counter, _ in what.items
+    }  # fmt: skip
+    late = [
+        (what.source, counter)
+        for at_s, at, what in record.of(Deliver)
+        if at == 5 and 9.0 < at_s < gap_s
+        for counter, _ in what.items
+        if started[what.source, counter] > FAULT_AT_S + 2.5
+    ]
+    assert late == [], "what was published when it counted as crashed"
 
 
 def test_two_nodes_that_do_not_reach_each_other_talk_through_a_third() -> None:

@@ -73,6 +73,9 @@ examples:
   Do whole nodes hold, with links, detection and majority, under every fault there is?
     $ vcubeps explore --world nodes --schedules 1000 --seed 7
 
+  What do eight nodes do when four of them are cut off from the others?
+    $ vcubeps explore --world nodes --scenario halves
+
 promises:
 {promises}
 
@@ -123,7 +126,7 @@ def register(subparsers: Subparsers) -> None:
         "--faults",
         metavar="LIST",
         help=f"faults that may happen: {', '.join(FAULTS)}, separated by commas, or none (default: none); of whole "
-        "nodes those listed below, or all (default: all)",
+        "nodes those listed below, or all (default: all but those that have to be named)",
     )
     parser.add_argument(
         "--only",

@@ -13,10 +13,11 @@ from vcubeps.cli.explore_common import check_replay, concluded, node_range, prin
 from vcubeps.cli.interrupts import INTERRUPTED
 from vcubeps.sim.explore.campaigns import CampaignResult
 from vcubeps.sim.explore.nodes import conduct
-from vcubeps.sim.explore.nodes.faults import FAULTS
+from vcubeps.sim.explore.nodes.faults import FAULTS, ON_REQUEST, USUAL
 from vcubeps.sim.explore.nodes.scenarios import SCENARIOS
 from vcubeps.sim.explore.nodes.search import PROMISES, Outcome, campaign, run_operations, run_schedule, shrink
 from vcubeps.sim.explore.nodes.setup import Allowed
+from vcubeps.sim.explore.nodes.story import Story
 from vcubeps.sim.explore.nodes.transcript import Transcript
 
 NODES_DEFAULT = "2-12"
@@ -27,7 +28,10 @@ def promises() -> str:
 
 
 def faults() -> str:
-    return "\n".join(f"  {name:<14} {what}" for name, (what, _) in FAULTS.items())
+    return "\n".join(
+        f"  {name:<14} {what}{' (only if named, or with all)' if name in ON_REQUEST else ''}"
+        for name, (what, _) in FAULTS.items()
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,13 +71,14 @@ def _play(args: argparse.Namespace) -> int:
         raise CommandError(
             f"--scenario {abbreviated(args.scenario)!r} is unknown: choose among {', '.join(SCENARIOS)}"
         )
-    transcript = Transcript(talks=False)
-    outcome = run_operations(args.seed or 0, scenario.setup, scenario.operations, transcript)
+    story = Story()
+    outcome = run_operations(args.seed or 0, scenario.setup, scenario.operations, story)
     if args.json:
-        print(json.dumps(_replay_as_json(outcome, transcript)))
+        print(json.dumps(_replay_as_json(outcome, story)))
     else:
-        print(f"{scenario.what}\n")
-        _print_lines(outcome, transcript)
+        print("\n".join(story.told(scenario.what)))
+        for violation in outcome.violations:
+            print(f"VIOLATED {violation}")
     return 1 if outcome.violations else 0
 
 
@@ -145,10 +150,10 @@ def _allowed(args: argparse.Namespace) -> Allowed:
         flag = "--only" if args.only else "--algorithm"
         raise CommandError(f"{flag} is for peers: leave it out, or leave --world nodes out")
     low, high = node_range(NODES_DEFAULT if args.nodes is None else args.nodes, NODES_DEFAULT)
-    text = "all" if args.faults is None else args.faults
-    allowed = frozenset(FAULTS) if text == "all" else frozenset() if text == "none" else None
+    named = {None: USUAL, "all": frozenset(FAULTS), "none": frozenset[str]()}
+    allowed = named.get(args.faults)
     if allowed is None:
-        allowed = frozenset(_names("--faults", text.split(",")))
+        allowed = frozenset(_names("--faults", args.faults.split(",")))
     return Allowed(low, high, allowed, frozenset(_names("--always", ",".join(args.always or ()).split(","))))
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
+from vcubeps.node.connection import NOBODY
 from vcubeps.node.context import Context
 from vcubeps.node.frames import Kind
 from vcubeps.node.links import Links
@@ -195,19 +196,19 @@ class Detector:
             self._ask_others(other, watch, count, silent_s)
         is_new = link.incarnation < 0 and now_s - self._started_at_s < self._detection.start_within_s
         if silent_s >= limit_s and not is_new and self._judge.may_suspect():
-            watch.silent_since_s = None
             helpers = ", ".join(map(str, watch.helpers))
             asked = f"nor do nodes {helpers} reach it" if helpers else "and nobody else could be asked"
+            watch.silent_since_s, watch.helpers = now_s, []  # silent still: it cannot help to find others
             self._judge.on_silence(other, f"it has not answered for {silent_s:.1f} s, {asked}")
 
     def _ask_others(self, other: int, watch: Watch, count: int, silent_s: float) -> None:
-        """Those who have answered last, and have not been asked yet."""
+        """Those who have answered last, and have not been asked yet; first those that could relay, too."""
         fresh = sorted(
-            (-self._links.link(helper).round_trip_at_s, helper)
+            (not self._is_direct(helper), -self._links.link(helper).round_trip_at_s, helper)
             for helper, each in self._watches.items()
             if each.silent_since_s is None and helper != other and helper not in watch.helpers
         )
-        asked = [helper for _, helper in fresh[:count] if self._links.say(helper, Kind.PROBE, other)]
+        asked = [helper for *_, helper in fresh[:count] if self._links.say(helper, Kind.PROBE, other)]
         if asked:
             watch.helpers += asked
             self._context.outputs.append(Suspected(other, round(silent_s, 3), tuple(asked)))
@@ -226,7 +227,13 @@ class Detector:
         if watch is not None and watch.silent_since_s is not None and helper in watch.helpers:
             watch.silent_since_s = self._context.now_s
             watch.helpers = []
-            self._links.connect_by(target, helper)
+            if self._is_direct(helper):  # otherwise it would take two relays, which there are not
+                self._links.connect_by(target, helper)
+
+    def _is_direct(self, other: int) -> bool:
+        """Whether there is a connection with `other` that does not go through a third node."""
+        connection = self._links.link(other).connection
+        return connection is not None and connection.via == NOBODY
 
     def silent(self) -> dict[int, float]:
         """Nodes that do not answer → for how long."""

@@ -54,6 +54,7 @@ class Cause(enum.StrEnum):
     MALFORMED = "malformed"
     VIOLATION = "violation"
     CLOSING = "closing"
+    LATE = "late"
 
     @property
     def is_fatal(self) -> bool:

@@ -157,7 +157,7 @@ class Links:
         within_s = self._context.settings.timing.connect_timeout_s
         connection.deadline = self._context.timers.at(
             self._context.now_s + within_s,
-            lambda: self._refuse(connection, Refusal(Cause.MALFORMED, "no greeting came in time")),
+            lambda: self._refuse(connection, Refusal(Cause.LATE, "no greeting came in time")),
         )
 
     def opened(self, connection: Connection) -> None:

@@ -431,6 +431,7 @@ class Machine:
         # A newer one: so the one before it is no more. A node that is not up learns that in the course of being let in:
         # told now, it would take the other for dead, and go up without it.
         elif is_newer and incarnation > 0 and self.peer.is_up:
+            self._obituaries.started_again(other, incarnation)
             self._carry_out(self.peer.suspect(other, incarnation - 1))
 
     def on_goodbye(self, other: int, incarnation: int) -> None:

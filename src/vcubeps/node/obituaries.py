@@ -16,12 +16,14 @@ _HEARSAY_S = 0.2
 class Obituaries:
     """Invariant: the application has been told of the crash of no incarnation newer than `_told`."""
 
-    __slots__ = ("_context", "_evidence", "_told")
+    __slots__ = ("_context", "_evidence", "_hearsay", "_told")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._evidence: dict[int, str] = {}
         """Node → why it was taken for crashed last."""
+        self._hearsay: dict[int, int] = {}
+        """Node → incarnation whose crash others have found out, and that has not been told yet."""
         self._told: dict[int, int] = {}
         """Node → its newest incarnation whose crash has been told, or that has said goodbye."""
 
@@ -39,16 +41,26 @@ class Obituaries:
         self._told[node] = max(incarnation, self._told.get(node, -1))
         self._context.log(INFO, f"node {node} has ended")
 
+    def started_again(self, node: int, incarnation: int) -> None:
+        """It has greeted as that: so the one before it has ended."""
+        self._evidence[node] = f"it has started again, as incarnation {incarnation}"
+
     def departed(self, node: int, incarnation: int) -> None:
         """The peer deals with that incarnation no more: perhaps because others have found out."""
         if incarnation > self._told.get(node, -1):
+            self._hearsay[node] = incarnation
             at_s = self._context.now_s + _HEARSAY_S
             self._context.timers.at(at_s, partial(self._tell, node, incarnation))
 
     def came_back(self, node: int) -> None:
+        """Before that is told, what has not been told yet of the incarnation before."""
+        if node in self._hearsay:
+            self._tell(node, self._hearsay[node])
         self._evidence.pop(node, None)
 
     def _tell(self, node: int, incarnation: int) -> None:
+        if incarnation >= self._hearsay.get(node, -1):
+            self._hearsay.pop(node, None)
         if incarnation > self._told.get(node, -1):
             self._told[node] = incarnation
             self._context.outputs.append(Crashed(node, incarnation, self.evidence(node)))

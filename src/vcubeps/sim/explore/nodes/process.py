@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from math import inf
 from typing import Any, Protocol
@@ -14,30 +14,44 @@ from vcubeps.node.lifecycle import Life
 from vcubeps.node.machine import Machine
 from vcubeps.node.settings import ClusterSettings
 from vcubeps.node.topics import Reader
+from vcubeps.protocol.outputs import Deliver
+from vcubeps.sim.explore.nodes.agenda import Agenda, Clock
 from vcubeps.sim.explore.nodes.streams import Streams
 from vcubeps.sim.explore.peers import WatchedPeer
 
+_READS_SLOWLY_S = 0.03
+"""Between two messages."""
+
 
 class WatchedMachine(Machine):
-    """A node that lets the world see whom it holds dead."""
+    """A node that lets the world see whom it holds dead, and how much has arrived from whom."""
 
     make_peer = WatchedPeer
     peer: WatchedPeer
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arrived: Counter[int] = Counter()
+        """Instance of another node → messages that have come from it."""
+        super().__init__(*arguments)
+
+    def on_message(self, other: int, body: memoryview) -> None:
+        self.arrived[self.links.link(other).instance] += 1
+        super().on_message(other, body)
 
 
 class Host(Protocol):
     """What a process needs of its world."""
 
+    agenda: Agenda
     streams: Streams
+    sees_writes: bool
+    """Whether it wants to be told of every `Write`, and not of the end of a node only."""
 
-    def now(self) -> float: ...
-    def after(self, seconds: float, call: Callable[[], None]) -> None: ...
-    def clock_s(self, node: int) -> float: ...
-    def until_s(self, node: int, clock_s: float) -> float: ...
     def dial(self, process: Process, connection: Connection, address: str) -> None: ...
     def store(self, process: Process, incarnation: int) -> None: ...
-    def is_stuck(self, node: int) -> bool: ...
+    def has_fault(self, kind: str, node: int) -> bool: ...
     def ends_turn_late(self) -> bool: ...
+    def answer(self, process: Process, batch: Deliver) -> bytes | None: ...
     def on_input(self, process: Process) -> None: ...
     def on_output(self, process: Process, output: Any) -> None: ...
     def on_error(self, process: Process, error: Exception) -> None: ...
@@ -48,23 +62,44 @@ class Process:
     def __init__(
         self,
         host: Host,
+        clock: Clock,
         settings: ClusterSettings,
         node: int,
         incarnation: int,
         seed: int,
         observe: Callable[[float, int, int, object], None],
+        answers: bool,
     ) -> None:
+        """`answers`: its application is a function that is called with each message; otherwise it reads."""
         self._host = host
+        self._agenda = host.agenda
+        self._streams = host.streams
+        self._clock = clock
+        self._answers = answers
         self.node = node
         self.is_alive = True
         self.is_stopped = False
-        self.machine = WatchedMachine(settings, node, incarnation, seed, host.clock_s(node), observe)
+        self.has_ended = False
+        """It has failed, or closed in good order."""
+        self.machine = WatchedMachine(settings, node, incarnation, seed, clock.now_s(), observe)
         self.readers: dict[str, Reader] = {}
         """What this process's application is subscribed to."""
         self.wishes: set[str] = set()
         self.offers: dict[str, deque[bytes]] = {}
         """Topic → what is to be published there."""
+        self.mark: tuple[object, object] | None = None
+        """What the world has last seen of whom it holds dead."""
+        self.restarts_s: deque[float] = deque(maxlen=4)
+        """When it has started again as another incarnation, the last times."""
+        self._calls: deque[Deliver] = deque()
+        """What the application is called with when the outputs at hand have been carried out."""
+        self._reading: set[str] = set()
+        """Topics that the application will read."""
+        self._waiting: list[Callable[[], object]] = []
+        """What has happened to it while it was stopped."""
         self._tick_at_s: float | None = None
+        self._tick_for_s: float | None = None
+        """What its machine wanted when that was decided."""
         self._turn_ends = False
         self._is_carrying = False
         self.isolations = 0
@@ -80,7 +115,7 @@ class Process:
         if not self.is_alive or self.is_stopped:
             return None
         try:
-            result = call(*arguments, self._host.clock_s(self.node))
+            result = call(*arguments, self._clock.now_s())
         except (Isolated, NodeEnded):
             self.isolations += 1
             result = None
@@ -88,7 +123,8 @@ class Process:
             self._host.on_error(self, error)
             return None
         self._host.on_input(self)
-        self.carry_out()
+        if not self._is_carrying:
+            self.carry_out()
         return result
 
     def accepted(self, name: str) -> Connection | None:
@@ -99,6 +135,12 @@ class Process:
         self._input(self.machine.opened, connection)
 
     def on_bytes(self, connection: Connection, data: bytes) -> None:
+        room = connection.room
+        count = len(data)
+        if count <= len(room):
+            room[:count] = data
+            self._input(self.machine.received, connection, count)
+            return
         view = memoryview(data)
         while view and not connection.is_ended and self.is_alive:
             room = connection.room
@@ -119,6 +161,9 @@ class Process:
     def store_failed(self) -> None:
         self._input(self.machine.store_failed, "the disk is full")
 
+    def declare_dead(self, other: int) -> None:
+        self._input(self.machine.declare_dead, other)
+
     def close(self) -> None:
         self.wishes.clear()
         self.offers.clear()
@@ -127,10 +172,25 @@ class Process:
     def stop(self) -> None:
         self.is_stopped = True
 
+    def when_it_runs(self, call: Callable[[], object]) -> None:
+        """At once, unless it is stopped."""
+        if self.is_stopped:
+            self._waiting.append(call)
+        elif self.is_alive:
+            call()
+
     def go_on(self) -> None:
         self.is_stopped = False
-        self._tick_at_s = None
+        self._tick_at_s = self._tick_for_s = None
         self.carry_out()
+        if not self._host.has_fault("stuck", self.node):
+            self.read()
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            self.when_it_runs(call)
+
+    def clock_jumped(self) -> None:
+        self._tick_for_s = None
 
     # -- the application -----------------------------------------------------------------------
 
@@ -139,12 +199,12 @@ class Process:
         self._join(topic)
 
     def _join(self, topic: str) -> None:
-        if topic in self.readers or self.machine.life.has_ended:
+        if topic in self.readers or topic not in self.wishes or self.machine.life.has_ended:
             return
-        if self.machine.life_at(self._host.clock_s(self.node)) is Life.ISOLATED:
+        if self.machine.life_at(self._clock.now_s()) is Life.ISOLATED:
             self.isolations += 1
             return  # tried again when it is up
-        reader = self.readers[topic] = Reader(4, 1 << 20)
+        reader = self.readers[topic] = Reader(4, 1 << 20, keeps=not self._answers)
         self._input(self.machine.subscribe, topic, reader)
         if topic not in self.machine.memberships.topics:
             self.readers.pop(topic, None)
@@ -172,6 +232,34 @@ class Process:
             else:
                 return  # `Room` says when to go on
 
+    def _delivered(self, batch: Deliver) -> None:
+        if self._answers:
+            self._calls.append(batch)
+        elif batch.topic not in self._reading and not self._host.has_fault("stuck", self.node):
+            self._reading.add(batch.topic)
+            self._agenda.after(0.0, self._read, batch.topic)
+
+    def _call(self, batch: Deliver) -> None:
+        answer = self._host.answer(self, batch)
+        if answer is not None:
+            self.publish(batch.topic, [answer])
+
+    def _read(self, topic: str) -> None:
+        """All that waits, or one message if the application is slow."""
+        self._reading.discard(topic)
+        reader = self.readers.get(topic)
+        if reader is None or not reader.backlog or self.is_stopped:
+            return
+        if not self._host.has_fault("slow", self.node):
+            self.read(topic)
+            return
+        reader.backlog_bytes -= reader.backlog_bytes // reader.backlog
+        reader.backlog -= 1
+        self._tell_read(topic)
+        if reader.backlog and not self._host.has_fault("stuck", self.node):
+            self._reading.add(topic)
+            self._agenda.after(_READS_SLOWLY_S, self._read, topic)
+
     def read(self, topic: str | None = None) -> None:
         """The application reads all that waits."""
         if self.is_stopped:
@@ -179,8 +267,11 @@ class Process:
         for name, reader in list(self.readers.items()):
             if (topic is None or name == topic) and reader.backlog:
                 reader.backlog = reader.backlog_bytes = 0
-                if self.machine.is_full(name):
-                    self._input(self.machine.read, name)
+                self._tell_read(name)
+
+    def _tell_read(self, topic: str) -> None:
+        if self.machine.is_full(topic):
+            self._input(self.machine.read, topic)
 
     # -- outputs -------------------------------------------------------------------------------
 
@@ -191,61 +282,65 @@ class Process:
         machine, host = self.machine, self._host
         while self.is_alive:
             outputs = machine.take_outputs()
-            for output in outputs:
-                self._carry_out(output)
-            if not outputs:
-                if not machine.is_dirty or self._turn_ends:
-                    break
-                if host.ends_turn_late():
-                    self._turn_ends = True
-                    host.after(host.streams.delay_s(), self._end_turn)
-                    break
-                machine.end_turn(host.clock_s(self.node))
+            if outputs:
+                for output in outputs:
+                    self._carry_out(output)
+                while self._calls:  # not before: what the application does then are inputs
+                    self._call(self._calls.popleft())
+            elif not machine.is_dirty or self._turn_ends:
+                break
+            elif host.ends_turn_late():
+                self._turn_ends = True
+                self._agenda.after(self._streams.delay_s(), self._end_turn)
+                break
+            else:
+                machine.end_turn(self._clock.now_s())
                 host.on_input(self)
         self._is_carrying = False
-        self._set_timer()
+        if machine.next_tick_s != self._tick_for_s and self.is_alive:
+            self._set_timer(machine.next_tick_s)
 
     def _end_turn(self) -> None:
         self._turn_ends = False
         self._input(self.machine.end_turn)
 
-    def _set_timer(self) -> None:
-        next_s = self.machine.next_tick_s
-        if next_s == inf or not self.is_alive:
+    def _set_timer(self, for_s: float) -> None:
+        self._tick_for_s = for_s
+        if for_s == inf:
             return
-        at_s = max(self._host.now(), self._host.until_s(self.node, next_s))
+        at_s = self._clock.when_s(for_s)
         if self._tick_at_s is None or at_s < self._tick_at_s:
             self._tick_at_s = at_s
-            self._host.after(at_s - self._host.now(), lambda: self._tick(at_s))
+            self._agenda.at(at_s, self._tick, at_s)
 
     def _tick(self, at_s: float) -> None:
         if self._tick_at_s == at_s:
-            self._tick_at_s = None
+            self._tick_at_s = self._tick_for_s = None
             self._input(self.machine.tick)
 
     def _carry_out(self, output: Any) -> None:
-        host, streams, kind = self._host, self._host.streams, type(output)
+        kind = type(output)
         if kind is out.Write:
-            streams.write(output.connection, output.data)
+            self._streams.write(output.connection, output.data)
+            if not self.has_ended and not self._host.sees_writes:
+                return
         elif kind is out.WriteAll:
-            streams.write(output.connection, b"".join(output.parts))
+            self._streams.write(output.connection, b"".join(output.parts))
         elif kind is out.Dial:
-            host.dial(self, output.connection, output.address)
+            self._host.dial(self, output.connection, output.address)
         elif kind is out.Close:
-            streams.close(output.connection)
+            self._streams.close(output.connection)
         elif kind is out.Abort:
-            streams.abort(output.connection)
+            self._streams.abort(output.connection)
         elif kind is out.Store:
-            host.store(self, output.incarnation)
+            self._host.store(self, output.incarnation)
         elif kind is out.Delivered:
-            if not host.is_stuck(self.node):
-                topic = output.batch.topic
-                host.after(0.0, lambda: self.read(topic))
+            self._delivered(output.batch)
         elif kind is out.Room:
-            host.after(0.0, lambda: self._publish(output.topic))
+            self._agenda.after(0.0, self._publish, output.topic)
         elif kind is out.LifeChanged and output.life is Life.UP:
             for topic in sorted(self.wishes):
-                host.after(0.0, lambda topic=topic: self._join(topic) if topic in self.wishes else None)  # type: ignore[misc]
+                self._agenda.after(0.0, self._join, topic)
         elif kind is out.Failed or kind is out.Closed:
-            host.on_ended(self)
-        host.on_output(self, output)
+            self._host.on_ended(self)
+        self._host.on_output(self, output)

@@ -45,6 +45,8 @@ class Scenario:
             topics=1,
             operations=0,
             gap_s=_TALK_S,
+            has_instant_disk=True,
+            has_even_delays=True,
         )
 
     @property
@@ -57,8 +59,10 @@ class Scenario:
         return tuple(sorted([*operations, *self.faults]))
 
 
-def _fault(kind: str, node: int = -1, text: str = "", for_s: float = 0.0, after_s: float = 0.0) -> Operation:
-    return Operation(FAULT_AT_S + after_s, kind, node, text, for_s)
+def _fault(
+    kind: str, node: int = -1, text: str = "", for_s: float = 0.0, after_s: float = 0.0, number: int = 1
+) -> Operation:
+    return Operation(FAULT_AT_S + after_s, kind, node, text, for_s, number)
 
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -88,6 +92,19 @@ SCENARIOS: Mapping[str, Scenario] = {
         "a cut between 0-4 and 5-7 comes and goes",
         tuple(_fault("cut", text="0 1 2 3 4|5 6 7", for_s=2.5, after_s=3.0 * turn) for turn in range(4)),
         18.0,
+    ),
+    "again-and-again": Scenario(
+        "one node is cut off four times within a minute: from the third time on its restarts back off",
+        tuple(_fault("cut", text="5|0 1 2 3 4 6 7", for_s=3.0, after_s=9.0 * turn) for turn in range(4)),
+        36.0,
+    ),
+    "declared-dead": Scenario(
+        "an operator says of a node that lives that it has crashed", (_fault("declare-dead", 2, number=5),)
+    ),
+    "close-unread": Scenario(
+        "a node is closed, and the application of another does not read: what is not acknowledged is said",
+        (_fault("stuck", 5, for_s=8.0), _fault("close", 2, after_s=2.0)),
+        12.0,
     ),
     "rolling": Scenario(
         "all nodes are restarted in order",

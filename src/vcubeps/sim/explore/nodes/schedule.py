@@ -11,7 +11,7 @@ from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
-from vcubeps.mixing import mix
+from vcubeps.sim.explore.nodes.faults import stream
 from vcubeps.sim.explore.nodes.setup import Setup
 from vcubeps.sim.explore.operations import TOPICS
 
@@ -24,14 +24,14 @@ class Operation(NamedTuple):
 
     at_s: float
     kind: str
-    """subscribe, unsubscribe, publish, start, kill, vanish, stop, close, cut, reset, narrow, deaf, stuck, slow-disk,
-    disk-failure, clock or other-file."""
+    """subscribe, unsubscribe, publish, start, kill, vanish, stop, close, cut, reset, narrow, deaf, stuck, slow,
+    slow-disk, disk-failure, old-disk, clock, other-file or declare-dead."""
     node: int = -1
     text: str = ""
     """subscribe, unsubscribe, publish: the topic; cut: who is kept apart, as `operations.severed` reads it."""
     for_s: float = 0.0
     number: int = 1
-    """publish: how many; reset: the other node."""
+    """publish: how many; reset, declare-dead: the other node; old-disk: how many incarnations are missing on it."""
 
     @property
     def ends_s(self) -> float:
@@ -44,12 +44,16 @@ class Operation(NamedTuple):
         count = f" ×{self.number}" if self.kind == "publish" and self.number > 1 else ""
         if self.kind == "reset":
             count = f" of its connection with {self.number}"
+        elif self.kind == "declare-dead":
+            count = f" {self.number}"
+        elif self.kind == "old-disk":
+            count = f", {self.number} behind"
         return f"t={self.at_s:.3f} node {self.node}: {f'{self.kind} {self.text}'.rstrip()}{count}{lasting}"
 
 
 def draw_operations(seed: int, setup: Setup) -> list[Operation]:
     """The operations of schedule `seed`, in order of time."""
-    draw = _Draw(Random(mix(seed, 32)), setup)
+    draw = _Draw(setup, lambda name: stream(seed, f"{name}: operations"))
     draw.starts()
     draw.applications()
     for name in sorted(setup.faults - {"late"}):
@@ -59,8 +63,10 @@ def draw_operations(seed: int, setup: Setup) -> list[Operation]:
 
 
 class _Draw:
-    def __init__(self, rng: Random, setup: Setup) -> None:
-        self.rng = rng
+    def __init__(self, setup: Setup, stream: Callable[[str], Random]) -> None:
+        self._stream = stream
+        self.rng = stream("")
+        """The chances of what is being drawn."""
         self.setup = setup
         self.nodes = setup.nodes
         self.topics = TOPICS[: setup.topics]
@@ -70,19 +76,20 @@ class _Draw:
 
     def starts(self) -> None:
         """Nodes start at nearly the same time; a late one when it counts as crashed, or nearly so."""
-        rng = self.rng
-        late = rng.choice(self.nodes) if "late" in self.setup.faults else None
+        rng, of_late = self._stream("starts"), self._stream("late")
+        late = of_late.choice(self.nodes) if "late" in self.setup.faults else None
         for node in self.nodes:
             at_s = rng.uniform(0.0, rng.choice((0.0, 0.1, 0.8)))
             if node == late:
-                at_s = self.setup.detection.start_within_s * rng.uniform(0.5, 1.5) + self._limit_s
+                at_s = self.setup.detection.start_within_s * of_late.uniform(0.5, 1.5) + self._limit_s
             self._add(at_s, "start", node)
         for topic in self.topics:
             for node in rng.sample(self.nodes, rng.randint(1, len(self.nodes))):
                 self._add(rng.uniform(0.5, BEGIN_S), "subscribe", node, topic)
 
     def applications(self) -> None:
-        rng, at_s = self.rng, BEGIN_S
+        rng, at_s = self._stream("applications"), BEGIN_S
+        self.rng = rng
         for _ in range(self.setup.operations):
             at_s += rng.expovariate(1.0 / self.setup.gap_s)
             self._application(at_s)
@@ -110,15 +117,20 @@ class _Draw:
             "deaf": self._lasting("deaf"),
             "stuck": self._lasting("stuck"),
             "slow-disk": self._lasting("slow-disk"),
+            "slow": self._lasting("slow"),
             "disk-failure": self._disk_failure,
+            "old-disk": self._old_disk,
             "clock": self._lasting("clock"),
             "other-file": self._other_file,
+            "declare-dead": self._declare_dead,
         }
+        self.rng = self._stream(name)
         for _ in range(self.rng.choice((1, 1, 2))):
             faults[name](self.rng.uniform(0.5, self.end_s))
 
     def epilogue(self) -> None:
         """Life goes on after the last fault: what it broke must show."""
+        self.rng = self._stream("epilogue")
         at_s = max(operation.ends_s for operation in self.operations) + self.rng.choice(
             (0.0, 0.2, self._limit_s)
         )
@@ -164,7 +176,8 @@ class _Draw:
             f"{x}/{y}"
             for x, y in (self.rng.sample(self.nodes, 2) for _ in range(self.rng.choice((1, 1, 2, 4))))
         ]
-        self._add(at_s, "cut", text=" ".join(pairs), for_s=self._while_s())
+        for_s = 4 * self._limit_s if self.rng.random() < 0.25 else self._while_s()
+        self._add(at_s, "cut", text=" ".join(pairs), for_s=for_s)
 
     def _one_way(self, at_s: float) -> None:
         node = self._one()
@@ -191,7 +204,7 @@ class _Draw:
     def _disk_failure(self, at_s: float) -> None:
         """It matters only if the node has to start again."""
         node = self._one()
-        for_s = 8 * self._limit_s
+        for_s = 6 * self._limit_s
         self._add(at_s, "disk-failure", node, for_s=for_s)
         self._add(at_s + 0.01, "stop", node, for_s=3 * self._limit_s)
         self._add(at_s + for_s + 0.1, "start", node)
@@ -200,6 +213,22 @@ class _Draw:
         node = self._one()
         self._add(at_s, "kill", node)
         self._add(at_s + 0.1, "other-file", node, for_s=self._while_s())
+
+    def _old_disk(self, at_s: float) -> None:
+        """For less time than it takes to go up without the others."""
+        node = self._one()
+        self._add(at_s, "kill", node)
+        at_s += self.rng.choice((0.001, 0.1, self._limit_s))
+        self._add(
+            at_s, "old-disk", node, for_s=self.rng.uniform(0.3, 1.5), number=self.rng.choice((1, 1, 2, 99))
+        )
+
+    def _declare_dead(self, at_s: float) -> None:
+        """Once, or by somebody who does not give up."""
+        one, other = self.rng.sample(self.nodes, 2)
+        for _ in range(self.rng.choice((1, 1, 2, 8))):
+            self._add(at_s, "declare-dead", one, number=other)
+            at_s += self.rng.choice((0.02, 0.1, 0.3))
 
     def _start_again(self, at_s: float, node: int) -> None:
         if self.rng.random() < 0.85:
@@ -216,7 +245,7 @@ class _Draw:
     def _while_s(self) -> float:
         """Shorter and longer than it takes to be suspected."""
         return (
-            self._limit_s * self.rng.choice((0.1, 0.5, 0.8, 1.0, 1.3, 2.0, 4.0)) * self.rng.uniform(0.8, 1.2)
+            self._limit_s * self.rng.choice((0.1, 0.5, 0.8, 1.0, 1.3, 1.8, 2.5)) * self.rng.uniform(0.8, 1.2)
         )
 
     def _islands(self) -> str:

@@ -101,6 +101,9 @@ def shrink(outcome: Outcome, checker: str, runs_max: int = _RUNS_MAX) -> Outcome
         {"late_turns_of_256": 0},
         {"drift": 0.0},
         {"small_limits": False},
+        {"answering": ()},
+        {"has_instant_disk": False},
+        {"closes_at_end": False},
     ):
         still_fails(replace(best.setup, **simpler), best.operations)
     while runs < runs_max and leave_out(lambda: best.operations, lambda rest: still_fails(best.setup, rest)):

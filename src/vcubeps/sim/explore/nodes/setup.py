@@ -7,7 +7,7 @@ from random import Random
 
 from vcubeps.mixing import mix
 from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing
-from vcubeps.sim.explore.nodes.faults import FAULTS
+from vcubeps.sim.explore.nodes.faults import FAULTS, USUAL, stream
 from vcubeps.sim.explore.options import NODES_MAX, NODES_MIN
 
 _DETECTIONS = (
@@ -24,7 +24,7 @@ class Allowed:
 
     nodes_min: int = NODES_MIN
     nodes_max: int = 12
-    faults: frozenset[str] = frozenset(FAULTS)
+    faults: frozenset[str] = USUAL
     """Names of `FAULTS` that may happen."""
     always: frozenset[str] = frozenset()
     """Names of those that happen in every schedule."""
@@ -66,6 +66,14 @@ class Setup:
     operations: int
     gap_s: float
     """Mean time between two operations of the applications."""
+    answering: tuple[int, ...] = ()
+    """Nodes whose application is a function that is called with each message, and answers some of them at once."""
+    has_instant_disk: bool = False
+    """What is stored is there before the next output is carried out, as where the shell waits for the disk."""
+    closes_at_end: bool = False
+    """In the end all nodes are closed at once."""
+    has_even_delays: bool = False
+    """All bytes are under way for `delay_s`."""
 
     def settings(self, partition: str | None = None) -> ClusterSettings:
         limits = Limits(unacknowledged_max=3, queue_messages_max=4) if self.small_limits else Limits()
@@ -82,7 +90,8 @@ class Setup:
 
 
 def draw_setup(seed: int, allowed: Allowed) -> Setup:
-    """Every draw is made whether it is used or not, so that allowing more leaves the others as they were."""
+    """Every draw is made whether it is used or not, and whatever was thought of later draws from a stream of its own,
+    so that allowing or adding more leaves the rest as it was."""
     rng = Random(mix(seed, 31))
     count = rng.randint(allowed.nodes_min, allowed.nodes_max)
     if rng.random() < 0.6:
@@ -92,8 +101,7 @@ def draw_setup(seed: int, allowed: Allowed) -> Setup:
     nodes = scattered if rng.random() < 0.2 else tuple(range(count))
     some = tuple(sorted(rng.sample(nodes, min(rng.choice((1, 2, 3, 4, 5)), count))))
     has_voters = rng.random() < 0.8
-    chances = {name: rng.random() for name in FAULTS}
-    drawn = {name for name, (_, odds) in FAULTS.items() if chances[name] < odds}
+    drawn = {name for name, (_, odds) in FAULTS.items() if stream(seed, name).random() < odds}
     detection = rng.choice(_DETECTIONS)
     voters = nodes if rng.random() < 0.7 else some
     setup = Setup(
@@ -109,7 +117,14 @@ def draw_setup(seed: int, allowed: Allowed) -> Setup:
         faults=frozenset(drawn & allowed.faults) | allowed.always,
         topics=rng.choice((1, 1, 2, 3)),
         operations=rng.randint(min(6, allowed.operations_max), allowed.operations_max),
-        gap_s=rng.choice((0.002, 0.02, 0.1, 0.3)),
+        gap_s=detection.suspect_after_s * rng.choice((0.001, 0.01, 0.05, 0.13)),
+        answering=_answering(stream(seed, "answering"), nodes),
+        has_instant_disk=stream(seed, "instant disk").random() < 0.5,
+        closes_at_end=stream(seed, "closing").random() < 0.25,
     )
     limit = setup.settings().voters_max
     return setup if setup.voters is None or len(setup.voters) <= limit else replace(setup, voters=some)
+
+
+def _answering(rng: Random, nodes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(rng.sample(nodes, min(rng.choice((0, 0, 1, 2, 3)), len(nodes)))))

@@ -8,11 +8,12 @@ is spoken to.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from random import Random
 from typing import Protocol, TypeAlias
 
-from vcubeps.mixing import mix64
+from vcubeps.mixing import mix
 from vcubeps.node.connection import Connection
+from vcubeps.sim.explore.nodes.agenda import Agenda
 from vcubeps.sim.explore.nodes.setup import Setup
 
 Data: TypeAlias = bytes | None
@@ -56,19 +57,10 @@ class End:
 
 
 class Streams:
-    """`after(seconds, call)` makes the world call later; `now()` is its time."""
+    """All connections of a world, and its chances."""
 
-    def __init__(
-        self,
-        seed: int,
-        setup: Setup,
-        now: Callable[[], float],
-        after: Callable[[float, Callable[[], None]], None],
-    ) -> None:
-        self._seed = seed
-        self._setup = setup
-        self._now = now
-        self._after = after
+    def __init__(self, seed: int, setup: Setup, agenda: Agenda) -> None:
+        self._agenda = agenda
         self.severed: frozenset[tuple[int, int]] = frozenset()
         """(from, to): what is written there waits."""
         self.dark: set[int] = set()
@@ -76,19 +68,25 @@ class Streams:
         self.narrow: set[int] = set()
         self.is_disturbed = True
         """Whether some writes take very long."""
-        self._draws = 0
+        self._bits = Random(mix(seed, 1)).getrandbits
+        self._coins = Random(mix(seed, 2)).getrandbits
+        """What becomes of what is under way when a connection ends."""
         self._halted: dict[End, None] = {}
         """Those with something to say that cannot be said now."""
         self.ends: dict[Connection, End] = {}
+        self._usual_s = setup.delay_s * (1.0 if setup.has_even_delays else 0.1)
+        self._spread_s = 0.0 if setup.has_even_delays else setup.delay_s * 0.9 / 1023
+        self._slow_of_256 = setup.slow_of_256
+        self._split_of_256 = setup.split_of_256
 
     def chance(self) -> int:
-        self._draws += 1
-        return mix64(self._seed + self._draws)
+        """Sixteen bits."""
+        return self._bits(16)
 
     def delay_s(self, size: int = 0, one: int = -1, other: int = -1) -> float:
-        chance = self.chance()
-        usual_s = self._setup.delay_s * (0.1 + 0.9 * (chance >> 40 & 1023) / 1023)
-        if self.is_disturbed and chance & 255 < self._setup.slow_of_256:
+        chance = self._bits(23)
+        usual_s = self._usual_s + self._spread_s * (chance >> 13)
+        if chance & 255 < self._slow_of_256 and self.is_disturbed:
             usual_s *= 5 + (chance >> 8 & 31)
         if size and self.narrow and (one in self.narrow or other in self.narrow):
             usual_s += size / _NARROW_BYTES_PER_S
@@ -115,9 +113,8 @@ class Streams:
         end.size += len(data)
         if end.size > PAUSED_BYTES:
             connection.is_paused = True
-        chance = self.chance()
-        if len(data) > 1 and chance & 255 < self._setup.split_of_256:
-            at = 1 + (chance >> 8) % (len(data) - 1)
+        if self._split_of_256 and len(data) > 1 and self._bits(8) < self._split_of_256:
+            at = 1 + self._bits(16) % (len(data) - 1)
             self._queue(end, data[:at])
             self._queue(end, data[at:])
         else:
@@ -135,7 +132,7 @@ class Streams:
         end = self.ends.pop(connection, None)
         if end is not None and end.is_open:
             end.is_open = False
-            if self.chance() & 1:
+            if self._coins(1):
                 end.waiting.clear()
             self._queue(end, None)
 
@@ -149,12 +146,12 @@ class Streams:
                 and end.other.is_open
             ):
                 for each in (end, end.other):
-                    kept = self.chance() % (len(each.waiting) + 1)
+                    kept = self._coins(16) % (len(each.waiting) + 1)
                     part = [data for _, data in each.waiting][:kept]
                     each.waiting.clear()
                     if part and part[-1]:
-                        part[-1] = part[-1][: 1 + self.chance() % len(part[-1])]
-                    each.last_s = self._now()
+                        part[-1] = part[-1][: 1 + self._coins(16) % len(part[-1])]
+                    each.last_s = self._agenda.now_s
                     for data in part:
                         self._queue(each, data)
                     self._queue(each, None)
@@ -168,7 +165,7 @@ class Streams:
                     del self.ends[connection]
                     end.is_open = False
                     end.waiting.clear()
-                elif self.chance() & 1:
+                elif self._coins(1):
                     self.abort(connection)
                 else:
                     self.close(connection)
@@ -179,40 +176,38 @@ class Streams:
         for end in halted:
             if end.waiting and not end.is_pumping:
                 end.is_pumping = True
-                self._after(self.delay_s(), lambda end=end: self._pump(end))  # type: ignore[misc]
+                self._agenda.after(self.delay_s(), self._pump, end)
 
     # -- on the way ----------------------------------------------------------------------------
 
     def _queue(self, end: End, data: Data) -> None:
+        agenda = self._agenda
         size = len(data) if data else 0
-        arrives_s = max(
-            end.last_s, self._now() + self.delay_s(size, end.process.node, end.other.process.node)
-        )
+        arrives_s = agenda.now_s + self.delay_s(size, end.process.node, end.other.process.node)
+        if arrives_s < end.last_s:
+            arrives_s = end.last_s
         end.last_s = arrives_s
         end.waiting.append((arrives_s, data))
         if not end.is_pumping:
             end.is_pumping = True
-            self._after(arrives_s - self._now(), lambda: self._pump(end))
+            agenda.at(arrives_s, self._pump, end)
 
     def _pump(self, end: End) -> None:
         """What has arrived by now is handed over."""
         end.is_pumping = False
-        other = end.other
+        other, waiting, agenda = end.other, end.waiting, self._agenda
         process = other.process
-        while end.waiting:
-            pair = end.process.node, process.node
-            if pair in self.severed or process.node in self.dark or end.process.node in self.dark:
+        while waiting:
+            is_clear = not (self.severed or self.dark or process.is_stopped or other.connection is None)
+            if not is_clear and self._is_halted(end):
                 self._halted[end] = None
                 return
-            if other.is_open and process.is_alive and (process.is_stopped or other.connection is None):
-                self._halted[end] = None
-                return
-            arrives_s, data = end.waiting[0]
-            if arrives_s > self._now():
+            arrives_s, data = waiting[0]
+            if arrives_s > agenda.now_s:
                 end.is_pumping = True
-                self._after(arrives_s - self._now(), lambda: self._pump(end))
+                agenda.at(arrives_s, self._pump, end)
                 return
-            end.waiting.popleft()
+            waiting.popleft()
             if data is None:
                 self._ended(other)
                 return
@@ -231,6 +226,15 @@ class Streams:
             assert other.connection is not None
             process.on_bytes(other.connection, data)
 
+    def _is_halted(self, end: End) -> bool:
+        """Whether what it says does not get through now."""
+        other, process = end.other, end.other.process
+        if self.severed and (end.process.node, process.node) in self.severed:
+            return True
+        if self.dark and (process.node in self.dark or end.process.node in self.dark):
+            return True
+        return other.is_open and process.is_alive and (process.is_stopped or other.connection is None)
+
     def _ended(self, end: End) -> None:
         """The other side has ended it."""
         end.waiting.clear()
@@ -245,4 +249,4 @@ class Streams:
         """Nobody is there for what was written: the machine says so."""
         end.waiting.clear()
         if end.is_open:
-            self._after(self.delay_s(), lambda: self._ended(end))
+            self._agenda.after(self.delay_s(), self._ended, end)

@@ -17,15 +17,35 @@ class Transcript:
 
     def __init__(self, talks: bool = True) -> None:
         """`talks`: publications are told, too."""
-        self.lines: list[str] = []
+        self._lines: list[str] = []
         self._talks = talks
+        self._relayed: dict[tuple[int, int], bool] = {}
+        """(node, other) → whether it spoke with it through a third one last."""
+
+    @property
+    def lines(self) -> list[str]:
+        return self._lines
 
     def operation(self, now_s: float, operation: Operation) -> None:
         if self._talks or operation.kind not in _TALK:
-            self.lines.append(f"{now_s:9.3f}      --- {str(operation).partition(' ')[2]}")
+            self._lines.append(f"{now_s:9.3f}      --- {str(operation).partition(' ')[2]}")
+
+    def started(self, now_s: float, node: int, incarnation: int) -> None:
+        """A process has been started."""
+        self.note(now_s, node, f"starts as incarnation {incarnation}")
+
+    def over(self, now_s: float, operation: Operation) -> None:
+        """What has lasted is over."""
+        self._lines.append(f"{now_s:9.3f}      --- {str(operation).partition(' ')[2]}: over")
+
+    def way(self, now_s: float, node: int, other: int, is_relayed: bool) -> None:
+        """How a node's link with another goes now."""
+        if self._relayed.get((node, other), False) != is_relayed:
+            self._relayed[node, other] = is_relayed
+            self.note(now_s, node, f"reaches {other} {'through a third node' if is_relayed else 'directly'}")
 
     def note(self, now_s: float, node: int, text: str) -> None:
-        self.lines.append(f"{now_s:9.3f} {node:4} {text}")
+        self._lines.append(f"{now_s:9.3f} {node:4} {text}")
 
     def observed(self, now_s: float, node: int, what: object) -> None:
         """What the node's peer says."""

@@ -1,7 +1,8 @@
-"""Which nodes no fault of a schedule may make start again: those that a cut leaves with a quorum, even by relays.
+"""Which nodes no fault of a schedule may make start again: those that are left with a quorum, even by relays.
 
-Only schedules in which nothing happens but clean cuts say so much: sides of which one has a quorum, far apart in time;
-or pairs of nodes, each of which can both reach a third.
+Only schedules in which nothing else happens say so much: clean cuts, of which one side has a quorum, far apart in time;
+pairs of nodes, each of which can both reach a third; or processes that are stopped for a while, which must not blame
+the others for the time in which they did not listen themselves.
 """
 
 from __future__ import annotations
@@ -22,20 +23,27 @@ _STARTED_S = 1.0
 def unharmed(setup: Setup, operations: Sequence[Operation]) -> frozenset[int]:
     cuts = [operation for operation in operations if operation.kind == "cut"]
     started = [operation for operation in operations if operation.kind == "start"]
+    kinds = {operation.kind for operation in operations} - _ORDINARY
     is_calm = (
-        setup.voters is not None
-        and setup.slow_of_256 == 0
-        and {operation.kind for operation in operations} <= _ORDINARY | {"cut"}
+        setup.slow_of_256 == 0
         and len(started) == len(setup.nodes)
         and all(operation.at_s <= _STARTED_S for operation in started)
     )
-    if not is_calm or not cuts:
+    if not is_calm:
         return frozenset()
-    if all("/" in cut.text for cut in cuts):
-        return _by_relays(setup, cuts)
-    if all("|" in cut.text for cut in cuts):
-        return _with_a_quorum(setup, cuts)
+    if kinds == {"stop"}:
+        return _others(setup, {operation.node for operation in operations if operation.kind == "stop"})
+    if kinds == {"cut"} and setup.voters is not None:
+        if all("/" in cut.text for cut in cuts):
+            return _by_relays(setup, cuts)
+        if all("|" in cut.text for cut in cuts):
+            return _with_a_quorum(setup, cuts)
     return frozenset()
+
+
+def _others(setup: Setup, stopped: set[int]) -> frozenset[int]:
+    others = frozenset(setup.nodes) - stopped
+    return others if setup.voters is None or Voters(setup.voters).is_quorum(others) else frozenset()
 
 
 def _by_relays(setup: Setup, cuts: Sequence[Operation]) -> frozenset[int]:

@@ -7,23 +7,25 @@ time to be as if nothing had been.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from vcubeps.mixing import mix
-from vcubeps.node.connection import Connection
+from vcubeps.node.connection import NOBODY, Connection
 from vcubeps.node.lifecycle import Life
-from vcubeps.protocol.outputs import Arrived, Departed, Restarted, Up
+from vcubeps.protocol.outputs import Arrived, Deliver, Departed, Restarted, Up
 from vcubeps.protocol.voters import Voters
 from vcubeps.sim.explore.checkers import Monitor
+from vcubeps.sim.explore.nodes.agenda import Agenda, Clock
+from vcubeps.sim.explore.nodes.conditions import Conditions
 from vcubeps.sim.explore.nodes.conduct import Conduct
+from vcubeps.sim.explore.nodes.disks import Disks
 from vcubeps.sim.explore.nodes.process import Process
 from vcubeps.sim.explore.nodes.schedule import Operation
 from vcubeps.sim.explore.nodes.setup import Setup
 from vcubeps.sim.explore.nodes.streams import End, Streams
 from vcubeps.sim.explore.nodes.transcript import Transcript
-from vcubeps.sim.explore.operations import severed
 from vcubeps.sim.explore.peers import WatchedPeer
 from vcubeps.sim.explore.voting import Voting
 
@@ -35,8 +37,11 @@ _REST_S = 90.0
 connections that are tried again, have their own limits, which add up to less."""
 _LOOK_S = 0.25
 """How often it is looked whether they have."""
+_CLOSING_S = 3.0
+"""How long they may take in the end, when all are closed at once."""
 
-_STUCK_DISK_S = 2.0
+_ANSWER = b"a"
+"""How an application marks what it publishes in answer to a message."""
 
 
 class World:
@@ -48,11 +53,10 @@ class World:
         self._settings = setup.settings()
         self._operations = operations
         self._transcript = transcript
-        self._now_s = 0.0
-        self._heap: list[tuple[float, int, Callable[[], None]]] = []
-        self._number = 0
+        self.sees_writes = transcript is not None
         self.inputs = 0
-        self.streams = Streams(mix(seed, 33), setup, self.now, self.after)
+        self.agenda = Agenda()
+        self.streams = Streams(mix(seed, 33), setup, self.agenda)
         detection = setup.detection
         voting = (
             Voting(setup.voters, True, int(detection.contact_s * _TICKS), int(detection.suspect_after_s * _TICKS),
@@ -60,71 +64,57 @@ class World:
             if setup.voters is not None
             else None
         )  # fmt: skip
+        self._has_voters = voting is not None
         self.monitor = Monitor(voting)
         self.conduct = Conduct(setup, operations)
         self.processes: dict[int, Process] = {}
-        self._disk: dict[int, int] = dict.fromkeys(setup.nodes, -1)
-        self._jump_s: dict[int, float] = {}
-        self._rate = {
-            node: 1.0 + setup.drift * (mix(seed, 34, node) % 2001 - 1000) / 1000 for node in setup.nodes
+        self._conditions = Conditions(self.agenda, self.streams, self._over)
+        self._disks = Disks(setup, self.agenda, self.streams, self.has_fault)
+        self._clocks = {
+            node: Clock(
+                self.agenda, 1000.0 + node, 1.0 + setup.drift * (mix(seed, 34, node) % 2001 - 1000) / 1000
+            )
+            for node in setup.nodes
         }
-        self._cuts: list[frozenset[tuple[int, int]]] = []
-        self._active: Counter[tuple[str, int]] = Counter()
-        """(fault that lasts, node) → how many of it are in force."""
-        self._waiting: dict[int, list[Callable[[], None]]] = {}
-        """Node that is stopped → connections that its machine has made for it."""
+        self._starts = 0
         self._published: Counter[int] = Counter()
-        self._marks: dict[int, tuple[object, object]] = {}
         self._up: dict[int, set[int]] = {}
         """Node that has gone up in the input at hand → with whom."""
         for operation in operations:
-            self._at(operation.at_s, lambda operation=operation: self._perform(operation))  # type: ignore[misc]
-
-    # -- time ----------------------------------------------------------------------------------
-
-    def now(self) -> float:
-        return self._now_s
-
-    def after(self, seconds: float, call: Callable[[], None]) -> None:
-        self._at(self._now_s + seconds, call)
-
-    def _at(self, at_s: float, call: Callable[[], None]) -> None:
-        self._number += 1
-        heappush(self._heap, (at_s, self._number, call))
-
-    def clock_s(self, node: int) -> float:
-        """What `node`'s clock shows."""
-        return 1000.0 + node + self._now_s * self._rate[node] + self._jump_s.get(node, 0.0)
-
-    def until_s(self, node: int, clock_s: float) -> float:
-        """When `node`'s clock shows that, if it does not jump."""
-        return (clock_s - 1000.0 - node - self._jump_s.get(node, 0.0)) / self._rate[node] + 1e-9
+            self.agenda.at(operation.at_s, self._perform, operation)
 
     @property
     def time(self) -> int:
-        return int(self._now_s * _TICKS)
+        return int(self.agenda.now_s * _TICKS)
 
     # -- the run -------------------------------------------------------------------------------
 
     def run(self) -> None:
+        agenda = self.agenda
         last_s = max((operation.ends_s for operation in self._operations), default=0.0)
-        self._run_until(last_s + 0.001)
+        agenda.run_until(last_s + 0.001)
         self.streams.is_disturbed = False
-        deadline_s = self._now_s + _REST_S
+        deadline_s = agenda.now_s + _REST_S
         calm = 0
-        while self._now_s < deadline_s and calm < 2:
+        while agenda.now_s < deadline_s and calm < 2:
             self._make_whole()
-            self._run_until(self._now_s + _LOOK_S)
+            agenda.run_until(agenda.now_s + _LOOK_S)
             calm = calm + 1 if self._is_at_rest() else 0
         self.monitor.at_end(self)
-        self.conduct.at_end(self._now_s, self.processes, _REST_S if calm < 2 else None)
+        self.conduct.at_end(agenda.now_s, self.processes, _REST_S if calm < 2 else None)
+        if calm == 2 and self._setup.closes_at_end:
+            self._close_all()
 
-    def _run_until(self, at_s: float) -> None:
-        heap = self._heap
-        while heap and heap[0][0] <= at_s:
-            self._now_s, _, call = heappop(heap)
-            call()
-        self._now_s = at_s
+    def _close_all(self) -> None:
+        """As an operator does with a whole cluster."""
+        self.conduct.is_closing = True
+        self._transcript, self.sees_writes = None, False
+        for process in list(self.processes.values()):
+            process.close()
+        deadline_s = self.agenda.now_s + _CLOSING_S
+        while self.processes and self.agenda.now_s < deadline_s:
+            self.agenda.run_until(self.agenda.now_s + _LOOK_S)
+        self.conduct.at_close(self.agenda.now_s, self.processes, len(self.streams.ends))
 
     def _make_whole(self) -> None:
         """Enough nodes are started for a quorum to be there."""
@@ -168,29 +158,33 @@ class World:
         return {
             node
             for node, process in self.processes.items()
-            if process.machine.life_at(self.clock_s(node)) is Life.ISOLATED
+            if process.machine.life_at(self._clocks[node].now_s()) is Life.ISOLATED
         }
 
     # -- operations ----------------------------------------------------------------------------
 
     def _perform(self, operation: Operation) -> None:
         if self._transcript is not None:
-            self._transcript.operation(self._now_s, operation)
+            self._transcript.operation(self.agenda.now_s, operation)
+        after = self.agenda.after
         node, process = operation.node, self.processes.get(operation.node)
         match operation.kind:
             case "start":
                 self._start(node)
             case "other-file":
                 self._start(node, other_file=True)
-                self.after(operation.for_s, lambda: self._start_right(node))
-            case "cut":
-                self._cut(severed(operation.text), operation.for_s)
+                after(operation.for_s, self._start_right, operation)
+            case "old-disk":
+                self._start_as_before(node, operation.number)
+                after(operation.for_s, self._start_right, operation)
             case "reset":
                 self.streams.reset(node, operation.number)
             case "clock":
-                self._jump_s[node] = self._jump_s.get(node, 0.0) + operation.for_s
-            case "narrow" | "deaf" | "stuck" | "slow-disk" | "disk-failure":
-                self._for_a_while(operation.kind, node, operation.for_s)
+                self._clocks[node].jump(operation.for_s)
+                if process is not None:
+                    process.clock_jumped()
+            case "cut" | "narrow" | "deaf" | "stuck" | "slow" | "slow-disk" | "disk-failure":
+                self._conditions.begin(operation)
             case _ if process is None:
                 pass
             case "kill":
@@ -207,105 +201,111 @@ class World:
                 process.publish(operation.text, [self._payload(node) for _ in range(operation.number)])
             case "stop":
                 process.stop()
-                self.after(operation.for_s, lambda: self._go_on(process))
+                after(operation.for_s, self._go_on, process, operation)
             case "close":
                 process.close()
+            case "declare-dead":
+                process.declare_dead(operation.number)
             case other:
                 raise ValueError(f"unknown kind of operation {other!r}")
 
-    def _payload(self, node: int) -> bytes:
+    def _payload(self, node: int, mark: bytes = b".") -> bytes:
         self._published[node] += 1
         size = 1 + mix(self._seed, 35, node, self._published[node]) % 40
-        return f"{node}.{self._published[node]}.".encode().ljust(size, b"x")
+        return b"%d.%d%s" % (node, self._published[node], mark) + b"x" * (size % 16)
 
-    def _cut(self, pairs: frozenset[tuple[int, int]], for_s: float) -> None:
-        self._cuts.append(pairs)
+    def answer(self, process: Process, batch: Deliver) -> bytes | None:
+        """What an application that is called with a message publishes at once."""
+        if batch.source == process.node:
+            return None
+        is_answer = _ANSWER in batch.items[0][1]
+        if self.streams.chance() & 31 < (1 if is_answer else 8):
+            return self._payload(process.node, _ANSWER)
+        return None
 
-        def heal() -> None:
-            self._cuts.remove(pairs)
-            self._rewire()
-
-        self._rewire()
-        self.after(for_s, heal)
-
-    def _rewire(self) -> None:
-        self.streams.severed = frozenset().union(*self._cuts)
-        self.streams.changed()
-
-    def _for_a_while(self, kind: str, node: int, for_s: float) -> None:
-        key = kind, node
-        self._active[key] += 1
-
-        def over() -> None:
-            self._active[key] -= 1
-            if kind == "narrow" and not self._active[key]:
-                self.streams.narrow.discard(node)
-            if kind == "stuck" and not self._active[key] and node in self.processes:
-                self.processes[node].read()
-
-        if kind == "narrow":
-            self.streams.narrow.add(node)
-        self.after(for_s, over)
-
-    def _go_on(self, process: Process) -> None:
+    def _go_on(self, process: Process, operation: Operation) -> None:
         if process.is_alive:
+            self._over(operation)
             process.go_on()
-            if not self.is_stuck(process.node):
-                process.read()
-            for made in self._waiting.pop(process.node, []):
-                made()
             self.streams.changed()
+
+    def _over(self, operation: Operation) -> None:
+        """What has lasted is over."""
+        if self._transcript is not None:
+            self._transcript.over(self.agenda.now_s, operation)
+        node = operation.node
+        if operation.kind == "stuck" and node in self.processes and not self.has_fault("stuck", node):
+            self.processes[node].read()
+
+    def has_fault(self, kind: str, node: int) -> bool:
+        """Whether a fault that lasts is in force."""
+        return self._conditions.has_fault(kind, node)
 
     # -- processes -----------------------------------------------------------------------------
 
-    def _start(self, node: int, other_file: bool = False) -> None:
+    def _start(self, node: int, other_file: bool = False, incarnation: int | None = None) -> None:
+        """As the next incarnation, or as one that is given although it has been used."""
         if node in self.processes:
             return
-        self._disk[node] += 1  # stored before it does anything
+        for each in sorted(self.conduct.outdated.keys() & self.processes.keys()):
+            self._kill(self.processes[each], silently=False)  # who comes now does not know better
         settings = self._settings
         if other_file:
             settings = self._setup.settings("continue" if self._setup.voters is not None else "majority")
-        process = Process(self, settings, node, self._disk[node], mix(self._seed, 36, node, self._disk[node]) >> 2,
-                          self._observe)  # fmt: skip
+        self.conduct.started(node, other_file, incarnation)
+        if incarnation is None:
+            incarnation = self._disks.next(node)
+        self._starts += 1
+        seed = mix(self._seed, 36, node, incarnation, self._starts) >> 2
+        process = Process(self, self._clocks[node], settings, node, incarnation, seed, self._observe,
+                          node in self._setup.answering)  # fmt: skip
         self.processes[node] = process
-        self._marks.pop(node, None)
+        if self._transcript is not None:
+            self._transcript.started(self.agenda.now_s, node, incarnation)
         self.streams.dark.discard(node)
         self.streams.changed()
-        self.conduct.started(node, other_file)
         process.start()
         for topic in sorted(self.conduct.wishes.get(node, ())):
             process.subscribe(topic)
 
-    def _start_right(self, node: int) -> None:
+    def _start_right(self, operation: Operation) -> None:
+        node = operation.node
         if node in self.processes:
             self._kill(self.processes[node], silently=False)
+        self._over(operation)
         self._start(node)
 
-    def _kill(self, process: Process, silently: bool) -> None:
-        self.conduct.wishes[process.node] = set(process.wishes)
-        self._end(process)
-        if silently:
-            self.streams.dark.add(process.node)
-        self.streams.gone(process, silently)
+    def _start_as_before(self, node: int, behind: int) -> None:
+        """With an older disk: but only where everybody will know. Where nobody does, counters would be used twice."""
+        incarnation = self._disks.used_before(node, behind)
+        if node in self.processes or incarnation is None or self._conditions.is_cut or not self.processes:
+            return
+        for other in self.processes.values():
+            if other.machine.links.link(node).incarnation < incarnation or other.is_stopped:
+                return
+        self._start(node, incarnation=incarnation)
 
-    def _end(self, process: Process) -> None:
+    def _kill(self, process: Process, silently: bool) -> None:
+        if not process.is_alive:
+            return
         node = process.node
+        self.conduct.wishes[node] = set(process.wishes)
         process.is_alive = False
         del self.processes[node]
-        self._waiting.pop(node, None)
         self._up.pop(node, None)
         self.monitor.on_input("crash", self.time, node, process.machine.links.identity.incarnation)
-        if self._transcript is not None:
-            self._transcript.note(self._now_s, node, "the process ends")
+        if silently:
+            self.streams.dark.add(node)
+        self.streams.gone(process, silently)
 
     def on_ended(self, process: Process) -> None:
         """It has failed, or closed in good order."""
-        if process.is_alive:
-            self.after(0.0, lambda: self._kill(process, silently=False) if process.is_alive else None)
+        process.has_ended = True
+        self.agenda.after(0.0, self._kill, process, False)
 
     def dial(self, process: Process, connection: Connection, address: str) -> None:
         target = int(address[1:].partition(":")[0])
-        self.after(self.streams.delay_s(), lambda: self._reach(process, connection, target))
+        self.agenda.after(self.streams.delay_s(), self._reach, process, connection, target)
 
     def _reach(self, process: Process, connection: Connection, target: int) -> None:
         if not process.is_alive or connection.is_ended:
@@ -313,17 +313,14 @@ class World:
         source, streams = process.node, self.streams
         pairs = {(source, target), (target, source)}
         if pairs & streams.severed or target in streams.dark:
-            self.after(0.2, lambda: self._reach(process, connection, target))
+            self.agenda.after(0.2, self._reach, process, connection, target)
             return
         listener = self.processes.get(target)
-        if listener is None or self._active["deaf", target]:
+        if listener is None or self.has_fault("deaf", target):
             process.on_lost(connection)
             return
         end = streams.connect(process, connection, listener)
-        if listener.is_stopped:
-            self._waiting.setdefault(target, []).append(lambda: self._accept(listener, end, source))
-        else:
-            self._accept(listener, end, source)
+        listener.when_it_runs(partial(self._accept, listener, end, source))
         process.on_opened(connection)
 
     def _accept(self, listener: Process, end: End, source: int) -> None:
@@ -332,24 +329,7 @@ class World:
             self.streams.accepted(end, connection)
 
     def store(self, process: Process, incarnation: int) -> None:
-        delay_s = self.streams.delay_s()
-        if self._active["slow-disk", process.node]:
-            delay_s += _STUCK_DISK_S
-        self.after(delay_s, lambda: self._stored(process, incarnation))
-
-    def _stored(self, process: Process, incarnation: int) -> None:
-        if not process.is_alive:
-            return
-        if process.is_stopped:
-            self._waiting.setdefault(process.node, []).append(lambda: self._stored(process, incarnation))
-        elif self._active["disk-failure", process.node]:
-            process.store_failed()
-        else:
-            self._disk[process.node] = incarnation
-            process.stored()
-
-    def is_stuck(self, node: int) -> bool:
-        return self._active["stuck", node] > 0
+        self._disks.store(process, incarnation)
 
     def ends_turn_late(self) -> bool:
         return self.streams.chance() & 255 < self._setup.late_turns_of_256
@@ -359,48 +339,56 @@ class World:
     def _observe(self, now_s: float, node: int, incarnation: int, what: object) -> None:
         if node in self.conduct.strangers:
             return
-        self._note_standing(node)
-        kind = type(what)
-        if kind is Up and self._setup.voters is not None:
-            self._up[node] = {*self.processes[node].machine.peer.present, node}
-        elif kind is Departed and node in self._up:
-            self._up[node].add(what.node)  # type: ignore[attr-defined]
-        elif kind is Arrived and node in self._up:
-            self._up[node].discard(what.node)  # type: ignore[attr-defined]
-        elif kind is Restarted:
-            self._marks.pop(node, None)
         process = self.processes[node]
-        self.conduct.observed(self._now_s, process, self.clock_s(node), what)
+        kind = type(what)
+        if self._has_voters:
+            self._note_standing(process)
+            if kind is Up:
+                self._up[node] = {*process.machine.peer.present, node}
+            elif kind is Departed and node in self._up:
+                self._up[node].add(what.node)  # type: ignore[attr-defined]
+            elif kind is Arrived and node in self._up:
+                self._up[node].discard(what.node)  # type: ignore[attr-defined]
+            elif kind is Restarted:
+                process.mark = None
+        self.conduct.observed(self.agenda.now_s, process, now_s, what)
         if self._transcript is not None:
-            self._transcript.observed(self._now_s, node, what)
+            self._transcript.observed(self.agenda.now_s, node, what)
         self.monitor.observe(self.time, node, incarnation, what)
 
-    def _note_standing(self, node: int) -> None:
-        if self._setup.voters is None or node not in self.processes or node in self.conduct.strangers:
+    def _note_standing(self, process: Process) -> None:
+        """Tell the checkers, if that has changed, whom it holds dead."""
+        peer, last = process.machine.peer, process.mark
+        mark = peer.standing_mark()
+        if last is not None and mark[1] == last[1] and mark[0] is last[0]:
             return
-        machine = self.processes[node].machine
-        peer, incarnation = machine.peer, machine.links.identity.incarnation
-        if peer.incarnation != incarnation:
-            return  # these are still the old incarnation's outputs
-        mark, last = peer.standing_mark(), self._marks.get(node)
-        if last is None or mark[0] is not last[0] or mark[1] != last[1]:
-            self._marks[node] = mark
-            self.monitor.on_input("standing", self.time, node, incarnation, peer.standing())
+        incarnation = process.machine.links.identity.incarnation
+        if peer.incarnation == incarnation:  # otherwise these are still the old incarnation's outputs
+            process.mark = mark
+            self.monitor.on_input("standing", self.time, process.node, incarnation, peer.standing())
 
     def on_input(self, process: Process) -> None:
         """`process` has had an input."""
         self.inputs += 1
-        self._note_standing(process.node)
-        if self._up:
-            living = self._up.pop(process.node, None)
-            if living is not None:
-                incarnation = process.machine.peer.incarnation
+        if self._transcript is not None:
+            self._note_ways(process)
+        if self._has_voters and process.node not in self.conduct.strangers:
+            self._note_standing(process)
+            if self._up and process.node in self._up:
+                incarnation, living = process.machine.peer.incarnation, self._up.pop(process.node)
                 self.monitor.on_input("up", self.time, process.node, incarnation, frozenset(living))
 
+    def _note_ways(self, process: Process) -> None:
+        assert self._transcript is not None
+        for link in process.machine.links:
+            if link.connection is not None:
+                is_relayed = link.connection.via != NOBODY
+                self._transcript.way(self.agenda.now_s, process.node, link.other, is_relayed)
+
     def on_output(self, process: Process, output: Any) -> None:
-        self.conduct.output(self._now_s, process, output)
+        self.conduct.output(self.agenda.now_s, process, output)
         if self._transcript is not None:
-            self._transcript.output(self._now_s, process.node, output)
+            self._transcript.output(self.agenda.now_s, process.node, output)
 
     def on_error(self, process: Process, error: Exception) -> None:
         incarnation = process.machine.links.identity.incarnation
