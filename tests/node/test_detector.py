@@ -84,7 +84,7 @@ class Watcher:
         while context.timers.next_s <= until_s:
             context.now_s = context.timers.next_s
             for other in {1, 2, 3} - set(self._silent):
-                self.detector.on_round_trip(other, context.now_s)
+                self.detector.on_round_trip(other, context.now_s, at_once=True)
             context.timers.run(context.now_s)
         return [output for output in context.outputs if type(output) is Suspected]
 

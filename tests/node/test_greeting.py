@@ -47,7 +47,7 @@ def test_both_sides_understand_each_other() -> None:
     ("changes", "cause", "reason"),
     [
         ({"magic": "kafka"}, Cause.NOT_THIS_PROTOCOL, "not one of VCube-PS"),
-        ({"version": 9}, Cause.VERSION, "node 0 speaks version 2 of the protocol and the caller version 9: run"),
+        ({"version": 9}, Cause.VERSION, "node 0 speaks version 3 of the protocol and the caller version 9: run"),
         ({"cluster": "village"}, Cause.CLUSTER, "node 0 belongs to cluster 'town' and the caller to 'village'"),
         ({"to": 2}, Cause.WRONG_NODE, "this is node 0 and the caller wants node 2: correct the addresses"),
         ({"node": 0}, Cause.TAKEN, "node 0 runs already, with another process: give each its own id"),
@@ -70,7 +70,7 @@ def test_a_greeting_that_does_not_fit_is_refused_with_the_reason(
 
 
 def test_a_later_version_that_greets_with_other_fields_is_told_so() -> None:
-    refusal = refused(msgspec.msgpack.encode(["vcubeps", 3, {"cluster": "town"}]))
+    refusal = refused(msgspec.msgpack.encode(["vcubeps", 4, {"cluster": "town"}]))
     assert refusal.cause is Cause.VERSION
 
 
