@@ -27,6 +27,7 @@ from vcubeps.node.machine import Machine
 from vcubeps.node.majority import Majority
 from vcubeps.node.outputs import Failed
 from vcubeps.node.retransmission import Inbox, Outbox
+from vcubeps.node.standing import Standing
 from vcubeps.sim.explore.nodes.faults import USUAL
 from vcubeps.sim.explore.nodes.search import run_schedule
 from vcubeps.sim.explore.nodes.setup import Allowed
@@ -147,10 +148,10 @@ def _gaps_go_unnoticed(patch: Patch) -> None:
 
 
 def _failure_is_not_the_end(patch: Patch) -> None:
-    def lightly(self: Machine, reason: str, is_refusal: bool) -> None:
+    def lightly(self: Standing, reason: str, is_refusal: bool) -> None:
         self._context.outputs.insert(0, Failed(reason, is_refusal))
 
-    patch.setattr(Machine, "_fail", lightly)
+    patch.setattr(Standing, "fail", lightly)
 
 
 def _connections_are_kept(patch: Patch) -> None:
@@ -164,7 +165,7 @@ def _connections_are_kept(patch: Patch) -> None:
 
 
 def _closing_has_no_limit(patch: Patch) -> None:
-    patch.setattr(Machine, "_closed", _nothing)
+    patch.setattr(Standing, "_closed", _nothing)
 
 
 ABLATIONS: Mapping[str, Ablation] = {

@@ -306,7 +306,7 @@ class Live:
         node = self.nodes.pop(number)
         self.record.ended(node)
         shell = node._shell
-        shell.machine._observe = None
+        shell.machine.exchange.ignore_observers()
         shell.machine.fault(RuntimeError("a test has crashed it"))  # so that it does not leave in good order
         shell.carry_out()
         await node.close()

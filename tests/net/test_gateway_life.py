@@ -99,7 +99,7 @@ def test_a_node_that_has_failed_says_so_and_ends_the_subscriptions_of_its_client
     async def main():
         async with serving(1) as door, door.talk() as talk:
             await talk.ask(op="subscribe", topic="room")
-            door.cluster[0]._shell.machine._fail("node 0 cannot take part: its id is taken", True)
+            door.cluster[0]._shell.machine.standing.fail("node 0 cannot take part: its id is taken", True)
             ended = await talk.hear_any()
             refused = await talk.ask(op="publish", topic="room", text="x")
             return ended, refused, await door.ask("GET", "/healthz"), await door.ask("GET", "/status")

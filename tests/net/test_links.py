@@ -287,7 +287,7 @@ def test_who_is_said_to_be_back_is_sent_to_although_it_had_said_goodbye() -> Non
             await live.close(1)
             await until(lambda: shell.machine.links.link(1).has_ended())
 
-            shell.machine._carry_out([Arrived(1, 1, b"")])
+            shell.machine.exchange.carry_out([Arrived(1, 1, b"")])
 
             assert not shell.machine.links.link(1).has_ended()
 

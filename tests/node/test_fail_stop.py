@@ -69,9 +69,9 @@ def test_a_store_that_fails_ends_a_node_before_its_new_incarnation_is_heard_of()
 
 def restarted(machine: Machine) -> None:
     """Make `machine` start again, as if the others had taken it for crashed."""
-    machine._begin(1001.0)
-    machine._carry_out(machine.peer.restart())
-    machine._end()
+    machine.standing.begin(1001.0)
+    machine.exchange.carry_out(machine.peer.restart())
+    machine.standing.end()
 
 
 def test_nothing_is_given_out_until_the_incarnation_is_stored() -> None:

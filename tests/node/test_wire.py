@@ -110,7 +110,10 @@ def test_a_node_keeps_no_view_of_a_buffer_that_it_has_given_back() -> None:
         async with Live(4) as live:
             members = await live.join_all("room")
             await (await members[0].publish(b"hello" * 1000)).acknowledged()
-            assert all(node._shell.machine._wire._broadcast is None for node in list(live.nodes.values())[1:])
+            assert all(
+                node._shell.machine.exchange._wire._broadcast is None
+                for node in list(live.nodes.values())[1:]
+            )
 
     run(main())
 

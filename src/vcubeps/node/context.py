@@ -11,7 +11,7 @@ from vcubeps.node.timers import Timers
 class Context:
     """Invariant: `now_s` does not go back."""
 
-    __slots__ = ("_draws", "_seed", "id", "is_dirty", "now_s", "outputs", "settings", "timers")
+    __slots__ = ("_draws", "_seed", "id", "is_dirty", "now_s", "outputs", "settings", "stores", "timers")
 
     def __init__(self, settings: ClusterSettings, node: int, seed: int, now_s: float) -> None:
         self.settings = settings
@@ -20,6 +20,8 @@ class Context:
         """When the input at hand was made, on the shell's clock."""
         self.timers = Timers()
         self.outputs: list[AnyOutput] = []
+        self.stores = 0
+        """Incarnations among the outputs that have to be stored before what follows."""
         self.is_dirty = False
         """Something waits for the end of the turn."""
         self._seed = seed

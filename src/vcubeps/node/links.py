@@ -7,7 +7,7 @@ They carry messages, as bytes, exactly once between two living incarnations; wha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from math import ceil
 from typing import Protocol
 
@@ -37,10 +37,6 @@ _RELAYED_AT = RELAYED_BYTES - len(frame(Kind.RELAY))
 
 class Receiver(Protocol):
     """What the links tell their node."""
-
-    def on_message(self, other: int, body: memoryview) -> None:
-        """A message, in a buffer that is used again. May raise WireError or ProtocolViolation: its sender is cut
-        off."""
 
     def on_greeted(self, other: int, incarnation: int, is_newer: bool, dead: int) -> None:
         """`other` is connected as `incarnation`, newer than before or not, and holds the incarnations of this node up
@@ -78,12 +74,19 @@ class Links:
     )  # fmt: skip
 
     def __init__(
-        self, context: Context, identity: Identity, addresses: Mapping[int, str], receiver: Receiver
+        self,
+        context: Context,
+        identity: Identity,
+        addresses: Mapping[int, str],
+        receiver: Receiver,
+        on_message: Callable[[int, memoryview], None],
     ) -> None:
+        """`on_message` takes in what another node has sent, in a buffer that is used again. It may raise WireError or
+        ProtocolViolation: the sender is cut off."""
         self._context = context
         self._addresses = addresses
         self._receiver = receiver
-        self._ways = Ways(identity, receiver.on_message, receiver.on_round_trip, receiver.dead_here)
+        self._ways = Ways(identity, on_message, receiver.on_round_trip, receiver.dead_here)
         self.by_node = self._ways.links
         """Those there are."""
         self._is_closed = False

@@ -159,7 +159,7 @@ class Conduct:
             there, instance = links.link(other), its.machine.links.identity.instance
             if other == process.node or there.instance != instance or there.outbox:
                 continue  # they have not met, or are not done
-            arrived = its.machine.arrived[links.identity.instance]
+            arrived = its.machine.exchange.arrived[links.identity.instance]
             if there.outbox.last != arrived:
                 self._report(
                     "links", now_s, process.node,

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from vcubeps.node import outputs as out
 from vcubeps.node.connection import Connection
 from vcubeps.node.errors import Isolated, NodeEnded
+from vcubeps.node.exchange import Exchange
 from vcubeps.node.lifecycle import Life
 from vcubeps.node.machine import Machine
 from vcubeps.node.settings import ClusterSettings
@@ -23,11 +24,8 @@ _READS_SLOWLY_S = 0.03
 """Between two messages."""
 
 
-class WatchedMachine(Machine):
-    """A node that lets the world see whom it holds dead, and how much has arrived from whom."""
-
-    make_peer = WatchedPeer
-    peer: WatchedPeer
+class WatchedExchange(Exchange):
+    """Counts how much has arrived from whom."""
 
     def __init__(self, *arguments: Any) -> None:
         self.arrived: Counter[int] = Counter()
@@ -35,8 +33,17 @@ class WatchedMachine(Machine):
         super().__init__(*arguments)
 
     def on_message(self, other: int, body: memoryview) -> None:
-        self.arrived[self.links.link(other).instance] += 1
+        self.arrived[self._links.link(other).instance] += 1
         super().on_message(other, body)
+
+
+class WatchedMachine(Machine):
+    """A node that lets the world see whom it holds dead, and how much has arrived from whom."""
+
+    make_peer = WatchedPeer
+    make_exchange = WatchedExchange
+    peer: WatchedPeer
+    exchange: WatchedExchange
 
 
 class Host(Protocol):
