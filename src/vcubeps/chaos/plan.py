@@ -122,9 +122,11 @@ def draw(seed: int, count: int, seconds: float, per_minute: float, kinds: Collec
 
     >>> for fault in draw(1, 4, 40.0, 8.0, ["kill", "pair"]):
     ...     print(f"{fault.at_s:.1f} s: {fault}")
-    7.5 s: pair 3/0 for 9.8 s, silent
-    8.1 s: kill 2 for 0.2 s
-    17.2 s: kill 1 for 5.8 s
+    7.6 s: pair 0/3 for 6.1 s, silent
+    10.4 s: kill 2 for 0.3 s
+    20.7 s: kill 2 for 1.9 s
+    25.5 s: kill 1 for 1.0 s
+    28.8 s: pair 2/0 for 1.0 s, silent
     """
     return _Draw(Random(mix(seed, 41)), count, seconds, per_minute, sorted(kinds)).faults()
 

@@ -161,6 +161,8 @@ class _End(asyncio.Protocol):
         self._is_full = False
         """The other end cannot take more at present."""
         self._reads = True
+        self._early: list[bytes] = []
+        """What was read although nothing was to be read: uvloop begins to read when the connection is made."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -169,6 +171,14 @@ class _End(asyncio.Protocol):
             self._passage.accepted()
 
     def data_received(self, data: bytes) -> None:
+        if self.passes:
+            self._write(data)
+        else:
+            self._early.append(data)
+            if self.transport is not None:
+                self.transport.pause_reading()
+
+    def _write(self, data: bytes) -> None:
         other = self._passage.other(self).transport
         if other is not None and not other.is_closing():
             other.write(data)
@@ -185,6 +195,8 @@ class _End(asyncio.Protocol):
 
     def let_pass(self, passes: bool) -> None:
         self.passes = passes
+        while passes and self._early:
+            self._write(self._early.pop(0))
         if self.is_lost:
             self._passage.heard_the_end(self)
         else:
