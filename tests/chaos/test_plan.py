@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from vcubeps.chaos.faults import ALONE, CUTS, KINDS
@@ -54,7 +56,7 @@ def test_all_faults_lie_between_a_calm_beginning_and_a_calm_end(count: int) -> N
     faults = plan(count=count)
 
     assert [fault.number for fault in faults] == list(range(len(faults)))
-    assert all(earlier.at_s <= later.at_s for earlier, later in zip(faults, faults[1:], strict=False))
+    assert all(earlier.at_s <= later.at_s for earlier, later in itertools.pairwise(faults))
     assert faults[0].at_s >= FIRST_S
     assert max(fault.ends_s for fault in faults) <= 600.0 - QUIET_S
 

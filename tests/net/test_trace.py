@@ -230,7 +230,9 @@ def test_a_restart_ends_all_memberships_also_those_whose_leave_was_under_way(tmp
 
     run(scene())
 
-    changes = sorted((row["topic"], not row["joins"], row["asked_ut"]) for row in rows(tmp_path, "membership"))
+    changes = sorted(
+        (row["topic"], not row["joins"], row["asked_ut"]) for row in rows(tmp_path, "membership")
+    )
     for topic in (topic_number("left"), topic_number("kept")):
         (_, is_leave, joined_ut), (_, is_second, left_ut) = [each for each in changes if each[0] == topic]
         assert (is_leave, is_second) == (False, True)

@@ -12,7 +12,7 @@ from vcubeps.chaos.recovery import BACK_WITHIN_S, Pulses
 
 STALL_MAX_S = 10.0
 """So long at most a node that lives, with a quorum in reach, may go without an acknowledgement."""
-RESTARTS_PER_FAULT = 2
+RESTARTS_PER_FAULT = 1
 """So often at most a fault makes a node start again whom it has happened to."""
 _LATE_S = 30.0
 """So long after a fault it may still be the reason: restarts wait for each other."""

@@ -16,9 +16,9 @@ from vcubeps.mixing import mix
 from vcubeps.protocol.voters import Voters
 
 NODES_MIN, NODES_MAX = 3, 64
-FIRST_S = 3.0
+FIRST_S = 1.0
 """Before it nothing happens."""
-QUIET_S = 5.0
+QUIET_S = 3.0
 """Nor at the end."""
 SLACK_S = 6.0
 """So long after the end of a fault its victims do not count for a quorum, nor are harmed again: they come back."""
@@ -122,11 +122,11 @@ def draw(seed: int, count: int, seconds: float, per_minute: float, kinds: Collec
 
     >>> for fault in draw(1, 4, 40.0, 8.0, ["kill", "pair"]):
     ...     print(f"{fault.at_s:.1f} s: {fault}")
-    7.6 s: pair 0/3 for 6.1 s, silent
-    10.4 s: kill 2 for 0.3 s
-    20.7 s: kill 2 for 1.9 s
-    25.5 s: kill 1 for 1.0 s
-    28.8 s: pair 2/0 for 1.0 s, silent
+    5.6 s: pair 0/3 for 6.1 s, silent
+    8.4 s: kill 2 for 0.3 s
+    18.7 s: kill 2 for 1.9 s
+    23.5 s: kill 1 for 1.0 s
+    26.8 s: pair 2/0 for 1.0 s, silent
     """
     return _Draw(Random(mix(seed, 41)), count, seconds, per_minute, sorted(kinds)).faults()
 
