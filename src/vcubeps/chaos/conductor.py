@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
+from bisect import insort
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from vcubeps.chaos.fleet import Fleet
 from vcubeps.chaos.plan import Fault
 from vcubeps.chaos.proxies import Proxies
 from vcubeps.chaos.record import Crash, Done, Options, Problem, Record, Restart
-from vcubeps.chaos.recovery import BACK_WITHIN_S
+from vcubeps.chaos.recovery import BACK_WITHIN_S, is_overcome
 
 _UP_WITHIN_S = 60.0
 _QUIET_WITHIN_S = 30.0
@@ -87,9 +88,8 @@ class Conductor:
         match report:
             case reports.Pulse(published_s, acknowledged_s):
                 if self._start_s:
-                    record.pulses[node].append(
-                        (round(published_s - start_s, 4), round(acknowledged_s - start_s, 4))
-                    )
+                    pulse = round(published_s - start_s, 4), round(acknowledged_s - start_s, 4)
+                    insort(record.pulses[node], pulse)
                 if published_s - start_s >= self._harmed.get(node, float("inf")):
                     del self._harmed[node]
             case reports.Up(at_s, _):
@@ -187,7 +187,7 @@ class Conductor:
 
     async def _overcome(self, done: Done) -> None:
         """Tell of a fault when its victims go on, and so do the others, or when it is too late for that."""
-        await self._until(partial(self._are_back, done.fault.victims), BACK_WITHIN_S)
+        await self._until(partial(is_overcome, self.record, done), BACK_WITHIN_S)
         self._on_overcome(done)
 
     async def _settle(self) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from vcubeps.chaos.record import Done, Problem, Record
-from vcubeps.chaos.recovery import BACK_WITHIN_S, Pulses
+from vcubeps.chaos.recovery import BACK_WITHIN_S, back_s
 
 STALL_MAX_S = 10.0
 """So long at most a node that lives, with a quorum in reach, may go without an acknowledgement."""
@@ -32,12 +32,11 @@ KINDS: Mapping[str, str] = MappingProxyType(
 
 
 def findings(record: Record) -> list[Problem]:
-    pulses = Pulses(record)
     return [
         *record.problems,
         *_unsettled(record),
-        *_not_back(record, pulses),
-        *_stalls(record, pulses),
+        *_not_back(record),
+        *_stalls(record),
         *_unexplained(record),
     ]
 
@@ -49,21 +48,19 @@ def _unsettled(record: Record) -> Iterator[Problem]:
         )
 
 
-def _not_back(record: Record, pulses: Pulses) -> Iterator[Problem]:
+def _not_back(record: Record) -> Iterator[Problem]:
     for done in record.done:
         if done.end_s is None:
             continue
         for node in done.fault.victims:
-            back_s = pulses.goes_on_s(node, done.end_s)
-            is_late = back_s is not None and back_s - done.end_s > BACK_WITHIN_S
-            if is_late or (back_s is None and record.ended_s > done.end_s + BACK_WITHIN_S):
+            if min(back_s(record, done, node), record.ended_s) > done.end_s + BACK_WITHIN_S:
                 yield Problem("gone", f"node {node} was not back {BACK_WITHIN_S:g} s after {_told(done)}")
 
 
-def _stalls(record: Record, pulses: Pulses) -> Iterator[Problem]:
+def _stalls(record: Record) -> Iterator[Problem]:
     for node in range(record.options.nodes):
-        acknowledged = pulses.acknowledged(node)
-        for begin_s, end_s in _owed(record, pulses, node):
+        acknowledged = [acknowledged_s for _, acknowledged_s in record.pulses[node]]
+        for begin_s, end_s in _owed(record, node):
             inside = [begin_s, *(at_s for at_s in acknowledged if begin_s < at_s < end_s), end_s]
             for earlier_s, later_s in pairwise(inside):
                 if later_s - earlier_s > STALL_MAX_S:
@@ -74,18 +71,18 @@ def _stalls(record: Record, pulses: Pulses) -> Iterator[Problem]:
                     )
 
 
-def _owed(record: Record, pulses: Pulses, node: int) -> Iterator[tuple[float, float]]:
+def _owed(record: Record, node: int) -> Iterator[tuple[float, float]]:
     """When `node` was to go on: from when to when nothing had happened to it that keeps it from that."""
-    harmed = []
-    for done in record.done:
-        if node in done.fault.away(record.options.nodes):
-            back_s = pulses.goes_on_s(node, done.end_s) if done.end_s is not None else None
-            harmed.append((done.begin_s, record.ended_s if back_s is None else back_s))
+    harmed = [
+        (done.begin_s, back_s(record, done, node))
+        for done in record.done
+        if node in done.fault.away(record.options.nodes)
+    ]
     free_s = 0.0
-    for begin_s, back_s in sorted(harmed):
+    for begin_s, until_s in sorted(harmed):
         if begin_s > free_s:
             yield free_s, begin_s
-        free_s = max(free_s, back_s)
+        free_s = max(free_s, until_s)
     if record.ended_s > free_s:
         yield free_s, record.ended_s
 

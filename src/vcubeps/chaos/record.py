@@ -66,7 +66,7 @@ class Record(msgspec.Struct):
     plan: list[Fault]
     done: list[Done] = []
     pulses: dict[int, list[tuple[float, float]]] = {}
-    """Node → of each of its publications to all: when it was published, and acknowledged."""
+    """Node → of each of its publications to all: when it was published, and acknowledged; in this order."""
     ups: dict[int, list[float]] = {}
     """Node → when each of its processes was let in."""
     crashes: list[Crash] = []

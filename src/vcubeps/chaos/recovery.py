@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cached_property
+from math import inf
+from operator import itemgetter
 
 import msgspec
 
@@ -29,70 +30,52 @@ class Recovery(msgspec.Struct, frozen=True):
     """From its end until all whom it had happened to went on."""
 
 
-class Pulses:
-    """When the nodes went on, quickly asked."""
-
-    def __init__(self, record: Record) -> None:
-        self._record = record
-
-    @cached_property
-    def _sorted(self) -> dict[int, tuple[list[float], list[float]]]:
-        """Node → when published, and the earliest acknowledgement of this or any later one."""
-        found: dict[int, tuple[list[float], list[float]]] = {}
-        for node, pulses in self._record.pulses.items():
-            ordered = sorted(pulses)
-            earliest: list[float] = []
-            for _, acknowledged_s in reversed(ordered):
-                earliest.append(min(acknowledged_s, earliest[-1]) if earliest else acknowledged_s)
-            found[node] = [published_s for published_s, _ in ordered], earliest[::-1]
-        return found
-
-    def goes_on_s(self, node: int, after_s: float) -> float | None:
-        """When `node` went on, after a moment."""
-        published, earliest = self._sorted.get(node, ([], []))
-        place = bisect_left(published, after_s)
-        return earliest[place] if place < len(published) else None
-
-    def acknowledged(self, node: int) -> list[float]:
-        return sorted(acknowledged_s for _, acknowledged_s in self._record.pulses.get(node, ()))
+def goes_on_s(record: Record, node: int, after_s: float) -> float | None:
+    """When `node` went on, after a moment. What is published later is acknowledged later."""
+    pulses = record.pulses[node]
+    place = bisect_left(pulses, after_s, key=itemgetter(0))
+    return pulses[place][1] if place < len(pulses) else None
 
 
 def recoveries(record: Record) -> list[Recovery]:
     """One for each fault that was carried out."""
-    pulses = Pulses(record)
-    return [recovery(record, pulses, done) for done in record.done]
+    return [recovery(record, done) for done in record.done]
 
 
-def recovery(record: Record, pulses: Pulses, done: Done) -> Recovery:
-    living = [pulses.goes_on_s(node, done.begin_s) for node in survivors(record, pulses, done)]
-    back = (
-        [pulses.goes_on_s(node, done.end_s) for node in done.fault.victims] if done.end_s is not None else []
-    )
+def recovery(record: Record, done: Done) -> Recovery:
+    living = [goes_on_s(record, node, done.begin_s) for node in survivors(record, done)]
+    back = [] if done.end_s is None else [goes_on_s(record, node, done.end_s) for node in done.fault.victims]
     return Recovery(
         _detected_s(record, done), _latest(living, done.begin_s), _latest(back, done.end_s or 0.0)
     )
 
 
-def survivors(record: Record, pulses: Pulses, done: Done) -> list[int]:
+def is_overcome(record: Record, done: Done) -> bool:
+    """Whether all go on who are to, as far as is known by now."""
+    found = recovery(record, done)
+    return found.back_s is not None and (found.living_s is not None or not survivors(record, done))
+
+
+def survivors(record: Record, done: Done) -> list[int]:
     """Those that are to go on in spite of the fault, and that nothing else happens to before they do."""
     count = record.options.nodes
     away = set(done.fault.away(count))
     for other in record.done:
-        if other is done:
+        is_long_ago = other.end_s is not None and other.end_s + BACK_WITHIN_S < done.begin_s
+        if other is done or is_long_ago:
             continue
         for node in other.fault.away(count) - away:
-            goes_on_s = pulses.goes_on_s(node, done.begin_s)
-            if other.begin_s < (goes_on_s or record.ended_s) and _back_s(pulses, other, node) > done.begin_s:
+            goes_on = goes_on_s(record, node, done.begin_s)
+            begins_before = goes_on is None or other.begin_s < goes_on
+            if begins_before and back_s(record, other, node) > done.begin_s:
                 away.add(node)
     return [node for node in range(count) if node not in away]
 
 
-def _back_s(pulses: Pulses, done: Done, node: int) -> float:
-    """Until when a node counts as harmed."""
-    if done.end_s is None:
-        return float("inf")
-    goes_on_s = pulses.goes_on_s(node, done.end_s)
-    return float("inf") if goes_on_s is None else goes_on_s
+def back_s(record: Record, done: Done, node: int) -> float:
+    """Until when a node counts as harmed by a fault."""
+    goes_on = None if done.end_s is None else goes_on_s(record, node, done.end_s)
+    return inf if goes_on is None else goes_on
 
 
 def _latest(times_s: Sequence[float | None], since_s: float) -> float | None:

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,25 +110,21 @@ def run(args: argparse.Namespace) -> int:
         return _judge_again(args)
     if args.plan:
         return _print_plan(args, options)
+    _check_spark()
     directory, is_temporary = _directory(args)
-    keep = True
-    try:
-        code = _run_in(args, options, directory)
-        keep = code != 0
-        return code
-    except CommandError:
-        keep = False if not (directory / "timeline.json").exists() else keep
-        raise
-    finally:
-        if is_temporary and not keep and not args.keep:
+    code = _run_in(args, options, directory)
+    if is_temporary and code == 0:
+        if args.keep:
+            print(f"everything is in {directory}", file=sys.stderr)
+        else:
             shutil.rmtree(directory, ignore_errors=True)
+    return code
 
 
 def _run_in(args: argparse.Namespace, options: Options, directory: Path) -> int:
     from vcubeps.chaos import record as records  # noqa: PLC0415
     from vcubeps.chaos.conductor import Conductor, CouldNotStart  # noqa: PLC0415 - for the commands that need it
 
-    _check_spark()
     talk = _Talk(args)
     conductor = Conductor(options, directory, talk.overcome, talk.say)
     talk.record = conductor.record
@@ -207,7 +204,7 @@ def _kinds(text: str) -> tuple[str, ...]:
     return kinds
 
 
-def _number(low: float, high: float):  # type: ignore[no-untyped-def]
+def _number(low: float, high: float) -> Callable[[str], float]:
     """A `type=` for arguments: a plain number from `low` to `high`."""
 
     def parse(text: str) -> float:
@@ -285,7 +282,7 @@ class _Talk:
             print(line, file=sys.stderr, flush=True)
 
     def overcome(self, done: Done) -> None:
-        from vcubeps.chaos.recovery import Pulses, recovery  # noqa: PLC0415
+        from vcubeps.chaos.recovery import recovery  # noqa: PLC0415
 
         if self.record is not None:
-            self.say(told(done, recovery(self.record, Pulses(self.record), done)))
+            self.say(told(done, recovery(self.record, done)))
