@@ -75,12 +75,15 @@ def test_nobody_is_owed_progress_where_no_side_has_a_quorum() -> None:
 
 
 def test_who_is_harmed_by_another_fault_meanwhile_is_not_waited_for() -> None:
-    run = made(KILL, Fault(1, 11.0, "stop", (2,), 8.0), n1=(10.0, 15.0), n2=(11.0, 19.5), n0=(10.0, 12.0))
+    stop = Fault(1, 9.0, "stop", (2,), 8.0)
+    run = made(stop, KILL, n0=(9.0, 12.0), n1=(10.0, 15.0), n2=(9.0, 17.5))
 
-    first, second = recoveries(run)
+    stopped, killed = recoveries(run)
 
-    assert first.living_s == pytest.approx(2.01)
-    assert second.back_s == pytest.approx(0.51)
+    assert killed.living_s == pytest.approx(2.01)
+    assert killed.back_s == pytest.approx(3.01)
+    assert stopped.living_s == pytest.approx(3.01)
+    assert stopped.back_s == pytest.approx(0.51)
 
 
 def test_a_node_that_lives_and_has_nothing_acknowledged_for_long_is_stuck() -> None:

@@ -164,6 +164,44 @@ def test_the_end_of_a_connection_is_not_heard_through_a_silent_cut(loop: Callabl
     on_a_network(main, loop)
 
 
+def test_an_end_that_the_open_direction_reveals_is_not_passed_on_through_the_cut_one(
+    loop: Callable[[], object],
+) -> None:
+    async def main(network: Network) -> None:
+        dialler, listener = await network.connected(0, 1)
+        network.proxies.cut({(0, 1)}, "silent")
+        dialler.transport.abort()
+
+        def says_something_and_hears_no_end() -> bool:
+            listener.transport.write(b"are you there?")
+            return not listener.is_lost
+
+        await remains(says_something_and_hears_no_end)
+        network.proxies.heal({(0, 1)}, "silent")
+        await until(lambda: listener.is_lost)
+
+    on_a_network(main, loop)
+
+
+def test_who_sends_more_than_the_other_reads_is_made_to_wait(loop: Callable[[], object]) -> None:
+    async def main(network: Network) -> None:
+        dialler, listener = await network.connected(0, 1)
+        listener.transport.pause_reading()
+        many = bytes(32 << 20)
+
+        dialler.transport.write(many)
+
+        [passage] = network.proxies.passages
+        far = passage.far.transport
+        assert far is not None
+        await until(lambda: far.get_write_buffer_size() > 0)
+        await remains(lambda: far.get_write_buffer_size() < 4 << 20)
+        listener.transport.resume_reading()
+        await until(lambda: len(listener.heard) == len(b"hello") + len(many))
+
+    on_a_network(main, loop)
+
+
 def test_a_refused_cut_ends_connections_and_refuses_new_ones_until_it_heals(
     loop: Callable[[], object],
 ) -> None:
