@@ -97,8 +97,9 @@ class Conductor:
             case reports.Crash(at_s, other, incarnation, evidence):
                 record.crashes.append(Crash(round(at_s - start_s, 4), node, other, incarnation, evidence))
             case reports.Life(at_s, "starting", incarnation, reason):
-                record.restarts.append(Restart(round(at_s - start_s, 4), node, incarnation, reason))
-                self._tell(f"node {node} starts again as incarnation {incarnation}: {reason}")
+                restart = Restart(round(at_s - start_s, 4), node, incarnation, reason)
+                record.restarts.append(restart)
+                self._tell(str(restart))
             case reports.Unknown(_, publications, isolated):
                 record.unknown += publications
                 record.isolated += isolated

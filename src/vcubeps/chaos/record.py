@@ -51,6 +51,9 @@ class Restart(msgspec.Struct, frozen=True):
     incarnation: int
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.at_s:8.1f} s      node {self.node} starts again as incarnation {self.incarnation}: {self.reason}"
+
 
 class Problem(msgspec.Struct, frozen=True):
     """Something that must not happen, seen as it happened."""

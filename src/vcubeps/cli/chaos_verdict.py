@@ -108,8 +108,15 @@ def told(done: Done, recovery: Recovery) -> str:
 def print_verdict(verdict: Verdict) -> None:
     record = verdict.record
     print()
-    for done, recovery in zip(record.done, verdict.recoveries, strict=True):
-        print(told(done, recovery))
+    timeline = [
+        *(
+            (done.begin_s, told(done, each))
+            for done, each in zip(record.done, verdict.recoveries, strict=True)
+        ),
+        *((restart.at_s, str(restart)) for restart in record.restarts),
+    ]
+    for _, line in sorted(timeline):
+        print(line)
     print()
     _print_recoveries(verdict)
     print()
