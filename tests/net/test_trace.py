@@ -18,9 +18,11 @@ import live_runs
 import vcubeps
 from vcubeps.net import trace
 from vcubeps.net.config import ConfigError
+from vcubeps.net.measures import Measures
+from vcubeps.net.observers import Watch
 from vcubeps.net.trace import TraceWriter, topic_number
 from vcubeps.protocol.batches import Batch, batch_of
-from vcubeps.protocol.outputs import Deliver, Received, Started
+from vcubeps.protocol.outputs import Deliver, Received, Restarted, RestartReason, Started, Subscribed
 
 ROOM = topic_number("room")
 
@@ -213,6 +215,29 @@ def test_membership_that_nobody_asked_to_end_is_not_relied_on(tmp_path: Path) ->
 
     [leave] = [row for row in rows(tmp_path, "membership") if not row["joins"]]
     assert (leave["asked_ut"], leave["time_ut"]) == (2, 9)
+
+
+def test_a_restart_ends_all_memberships_also_those_whose_leave_was_under_way(tmp_path: Path) -> None:
+    """Found by chaos: the peer does not name topics that it was leaving, and the trace had them last for ever."""
+
+    async def scene() -> None:
+        writer = TraceWriter(tmp_path, 1)
+        watch = Watch(1, Measures(), writer)
+        for topic in ("left", "kept"):
+            watch(0.0, 1, 0, Subscribed(topic, 1))
+        watch.asked("left")
+        watch(0.0, 1, 0, Restarted(1, ("kept",), RestartReason.DECLARED_CRASHED))
+        await writer.close()
+
+    run(scene())
+
+    changes = sorted(
+        (row["topic"], not row["joins"], row["asked_ut"]) for row in rows(tmp_path, "membership")
+    )
+    for topic in (topic_number("left"), topic_number("kept")):
+        (_, is_leave, joined_ut), (_, is_second, left_ut) = [each for each in changes if each[0] == topic]
+        assert (is_leave, is_second) == (False, True)
+        assert left_ut == joined_ut  # nothing is expected of it
 
 
 def test_node_that_comes_back_goes_on_counting(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from vcubeps.cli import (
     audit,
     bench,
+    chaos,
     cluster,
     demo,
     explore,
@@ -43,6 +44,7 @@ COMMANDS = {
     "sweep": sweep,
     "trace": trace,
     "cluster": cluster,
+    "chaos": chaos,
     "node": node,
     "sub": sub,
     "pub": pub,

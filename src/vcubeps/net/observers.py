@@ -6,7 +6,7 @@ from time import time_ns
 from typing import Any
 
 from vcubeps.net.measures import DELIVERED_MAX, OWN, Measures
-from vcubeps.net.tracer import NOBODY_ASKED_NS, Tracer
+from vcubeps.net.tracer import Tracer
 from vcubeps.protocol.outputs import (
     Accepted,
     Acknowledged,
@@ -58,8 +58,7 @@ class Watch:
             self._measures.restarts += 1
             self._arrivals.clear()
             if tracer is not None:
-                for topic in what.topics:
-                    tracer.left(topic, NOBODY_ASKED_NS, now_ns)
+                tracer.restarted(now_ns)
         elif tracer is None:
             return
         elif type(what) is Accepted:

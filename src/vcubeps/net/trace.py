@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from vcubeps.net.trace_files import TraceFiles
 from vcubeps.net.trace_rows import Broadcast, Change, Collected, Published
+from vcubeps.net.tracer import NOBODY_ASKED_NS
 from vcubeps.protocol.outputs import Deliver, Received, Started
 
 log = logging.getLogger(__name__)
@@ -135,6 +136,10 @@ class TraceWriter:
         asked_ut = max(asked_ns // 1000, joined_asked_ut)
         self._collected.changes.append(Change(self._number(topic), now_ns // 1000, False, asked_ut))
         self._added(1)
+
+    def restarted(self, now_ns: int) -> None:
+        for topic in {**self._own, **self._joined}:
+            self.left(topic, NOBODY_ASKED_NS, now_ns)
 
     async def close(self) -> None:
         """Write everything that is left; a failure is logged."""

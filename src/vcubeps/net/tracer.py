@@ -23,4 +23,7 @@ class Tracer(Protocol):
     def left(self, topic: str, asked_ns: int, now_ns: int) -> None:
         """Nothing, if it had not joined."""
 
+    def restarted(self, now_ns: int) -> None:
+        """It was taken for crashed: all memberships are over, those too whose leave was under way."""
+
     async def close(self) -> None: ...
