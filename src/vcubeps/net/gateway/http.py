@@ -82,7 +82,8 @@ class Doors:
         return _json(health, 200 if health.status == "ok" else 503)
 
     async def status(self, _: web.Request) -> web.Response:
-        return _json(status_of(self._shared.shell, self._shared.clients, self._shared.refusals))
+        shared = self._shared
+        return _json(status_of(shared.shell, shared.clients, shared.refusals, shared.topics.unread()))
 
     async def metrics(self, request: web.Request) -> web.Response:
         body, content_type = await self._exposition.render(request.headers.get("Accept", ""))
