@@ -35,6 +35,9 @@ ACKNOWLEDGEMENTS_MAX = 1024
 SILENCE_S_MAX = 60
 """A client whose machine takes nothing of what is sent, or is gone, for this long is ended."""
 
+UNSENT_BYTES_MAX = 128 << 10
+"""What the system keeps for a client besides what is on its way to it; by itself it would keep megabytes."""
+
 CLOSE_WITHIN_S = 0.3
 """For a client to answer that it is closing too."""
 
@@ -112,11 +115,14 @@ class Session:
                 self._task.cancel()
 
     async def _clean_up(self) -> None:
-        for reading in self._readings.values():
-            self._shared.topics.drop(reading.feed)
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
+        try:
+            await self._shared.operations.wait()  # all clients may go at once
+        finally:
+            for reading in self._readings.values():
+                self._shared.topics.drop(reading.feed)
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._readings.clear()
 
@@ -253,8 +259,9 @@ def _payload(operation: dialogue.Publish) -> bytes:
     )
 
 
-def limit_silence(transport: asyncio.BaseTransport | None) -> None:
-    """Have the connection end by itself when the client is gone or takes nothing for `SILENCE_S_MAX`."""
+def limit(transport: asyncio.BaseTransport | None) -> None:
+    """Have the connection end by itself when the client is gone or takes nothing for `SILENCE_S_MAX`, and the system keep
+    little for a client that does not read."""
     connection = None if transport is None else transport.get_extra_info("socket")
     if connection is None:
         return
@@ -263,6 +270,7 @@ def limit_silence(transport: asyncio.BaseTransport | None) -> None:
         ("TCP_KEEPINTVL", SILENCE_S_MAX // 6),
         ("TCP_KEEPCNT", 3),
         ("TCP_USER_TIMEOUT", SILENCE_S_MAX * 1000),
+        ("TCP_NOTSENT_LOWAT", UNSENT_BYTES_MAX),
     ):
         if hasattr(socket, option):  # some are of Linux only
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
