@@ -1,4 +1,4 @@
-"""Many clients of one gateway: what they cost the node and each turn of its loop, and that none keeps the others waiting."""
+"""Many clients of one gateway: what they cost the node and each turn of its loop; none keeps the others waiting."""
 
 import asyncio
 import contextlib
@@ -133,7 +133,10 @@ def test_who_asks_is_answered_while_many_wait_to_be_told(monkeypatch):
 
 def test_the_node_leaves_a_topic_when_its_last_client_was_too_slow():
     async def main():
-        async with serving(2, queue_messages_max=8) as door, door.cluster[1].subscribe("room", reads=False) as room:
+        async with (
+            serving(2, queue_messages_max=8) as door,
+            door.cluster[1].subscribe("room", reads=False) as room,
+        ):
             events = room.events()
             async with subscribed(door, 1):
                 await unread_until_disconnected(door.cluster)
@@ -187,15 +190,19 @@ def test_clients_that_subscribe_at_once_share_one_subscription_of_the_node():
 
 def test_the_status_shows_each_clients_subscription_and_what_waits_in_the_fullest():
     async def main():
-        async with serving(2) as door, subscribed(door, 3), door.cluster[0].subscribe("room", reads=False):
-            async with door.cluster[1].subscribe("room", reads=False) as room:
-                topic = door.gateway.shared.topics._taps["room"].shared
-                while not any(feed.unread > 2 for feed in topic.feeds):
-                    receipt = await room.publish(PAYLOAD * 10)
-                    await receipt.acknowledged()
-                status = (await door.ask("GET", "/status"))[1]["topics"][0]
-                metrics = await door.metrics()
-                fullest = max(feed.unread for feed in topic.feeds)
+        async with (
+            serving(2) as door,
+            subscribed(door, 3),
+            door.cluster[0].subscribe("room", reads=False),
+            door.cluster[1].subscribe("room", reads=False) as room,
+        ):
+            topic = door.gateway.shared.topics._taps["room"].shared
+            while not any(feed.unread > 2 for feed in topic.feeds):
+                receipt = await room.publish(PAYLOAD * 10)
+                await receipt.acknowledged()
+            status = (await door.ask("GET", "/status"))[1]["topics"][0]
+            metrics = await door.metrics()
+            fullest = max(feed.unread for feed in topic.feeds)
         return status, metrics["vcubeps_topic_unread", "room"], fullest
 
     status, unread, fullest = asyncio.run(main())

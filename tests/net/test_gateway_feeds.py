@@ -1,6 +1,7 @@
 """What the clients of a topic share: each message encoded once, kept while somebody has not taken it, and no longer."""
 
 import asyncio
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -163,7 +164,7 @@ def test_a_message_for_many_idle_clients_wakes_no_more_of_them_in_a_turn_than_th
 
     per_turn = TURN_BYTES // GRANT_BYTES
     assert woken[0] == per_turn
-    assert {after - before for before, after in zip(woken, woken[1:-1], strict=False)} == {per_turn}
+    assert {after - before for before, after in pairwise(woken[:-1])} == {per_turn}
     assert woken[-1] == 1000
 
 

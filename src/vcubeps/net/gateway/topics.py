@@ -17,7 +17,6 @@ from vcubeps.net.gateway.turns import GRANT_BYTES, Turns
 from vcubeps.net.message import Message, codec_named
 from vcubeps.net.shell import Shell
 from vcubeps.net.subscription import Subscription
-from vcubeps.node.settings import STAMP_BYTES
 from vcubeps.node.topics import Reader
 
 
@@ -141,7 +140,7 @@ class _Tap(Subscription):
             self.shared.remove(feed, last_words)
 
     def _put(self, message: Message) -> None:
-        slow = self.shared.put_message(message, len(message._stamped) - STAMP_BYTES)
+        slow = self.shared.put_message(message, len(message.payload))
         self._weigh()
         if slow:
             self._shell.measures.disconnected_slow += len(slow)

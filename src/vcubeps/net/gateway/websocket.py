@@ -260,8 +260,8 @@ def _payload(operation: dialogue.Publish) -> bytes:
 
 
 def limit(transport: asyncio.BaseTransport | None) -> None:
-    """Have the connection end by itself when the client is gone or takes nothing for `SILENCE_S_MAX`, and the system keep
-    little for a client that does not read."""
+    """Have the connection end by itself when the client is gone or takes nothing for `SILENCE_S_MAX`, and the system
+    keep little for a client that does not read."""
     connection = None if transport is None else transport.get_extra_info("socket")
     if connection is None:
         return
