@@ -18,7 +18,7 @@ from vcubeps.net.gateway.answers import DeclaredDead, MembersOf, Published
 from vcubeps.net.gateway.prometheus import Exposition
 from vcubeps.net.gateway.refusals import Cause, Refusal, Refused
 from vcubeps.net.gateway.shared import Shared
-from vcubeps.net.gateway.websocket import Session, Socket, frame_bytes_max, limit
+from vcubeps.net.gateway.websocket import Session, Socket, frame_bytes_max, limit_connection
 from vcubeps.net.status import health_of, status_of
 from vcubeps.protocol.errors import UsageError
 
@@ -150,7 +150,7 @@ class Doors:
                 Cause.MALFORMED,
                 "this door speaks WebSocket, version 13: connect to it with a WebSocket client",
             )
-        limit(request.transport)
+        limit_connection(request.transport)
         await connection.prepare(request)
         session = Session(self._shared, connection)
         self._shared.sessions.add(session)

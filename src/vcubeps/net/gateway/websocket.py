@@ -259,7 +259,7 @@ def _payload(operation: dialogue.Publish) -> bytes:
     )
 
 
-def limit(transport: asyncio.BaseTransport | None) -> None:
+def limit_connection(transport: asyncio.BaseTransport | None) -> None:
     """Have the connection end by itself when the client is gone or takes nothing for `SILENCE_S_MAX`, and the system
     keep little for a client that does not read."""
     connection = None if transport is None else transport.get_extra_info("socket")
