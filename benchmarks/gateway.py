@@ -37,7 +37,7 @@ from rich.console import Console
 from rich.table import Table
 
 import vcubeps
-from vcubeps.net.loops import run
+from vcubeps.net.loops import run, spare_what_is_loaded
 
 HEALTHZ_MS, EVERY_S, PHASE_S = 100.0, 0.02, 60.0
 TOPIC = "room"
@@ -57,6 +57,8 @@ class Seen:
     """What it was itself, in turn."""
     late_ms: float = 0.0
     """Longest time that a timer of its loop was late."""
+    turn_ms: float = 0.0
+    """The same in processor time of the loop's thread: about what its longest turn took, whoever else was running."""
     cpu_s: float = 0.0
     waited_s: float = 0.0
     """How long it could have run and had no processor."""
@@ -67,6 +69,10 @@ class Seen:
 
 
 def be_node(file: Path, node: int, line: Connection) -> None:
+    """As `vcubeps node` does."""
+    import vcubeps.net.gateway  # noqa: F401, PLC0415 - the clients' process does not need it
+
+    spare_what_is_loaded()
     run(_live(file, node, line))
 
 
@@ -114,9 +120,10 @@ async def _listen(node: vcubeps.Node, seen: Seen) -> None:
 async def _notice_lateness(seen: Seen) -> None:
     loop = asyncio.get_running_loop()
     while True:
-        due_s = loop.time() + 0.01
+        due_s, cpu_s = loop.time() + 0.01, time.thread_time()
         await asyncio.sleep(0.01)
         seen.late_ms = max(seen.late_ms, 1000 * (loop.time() - due_s))
+        seen.turn_ms = max(seen.turn_ms, 1000 * (time.thread_time() - cpu_s - 0.01))
 
 
 # -- clients -----------------------------------------------------------------------------------
@@ -419,8 +426,8 @@ def main() -> int:
     first, others = seen[0], seen[1:]
     print(
         f"node 0: {first.cpu_s:.1f} s of processor time, {first.waited_s:.1f} s without a processor that it could have "
-        f"used, {first.peak_bytes / MIB:.0f} MiB at most, a timer was {first.late_ms:.0f} ms late at most; "
-        f"{first.slow} clients unsubscribed as too slow"
+        f"used, {first.peak_bytes / MIB:.0f} MiB at most, a timer was {first.late_ms:.0f} ms late at most "
+        f"({first.turn_ms:.0f} ms of its own processor time); {first.slow} clients unsubscribed as too slow"
     )
     worst_ms = max(max(each) for each in probes.took_ms.values())
     suspicions = [told for each in others for told in each.suspected if told.startswith("node 0")]
