@@ -127,6 +127,20 @@ def test_an_entry_is_kept_until_the_last_client_has_taken_it_or_is_gone():
     assert asyncio.run(main()) == [3, 3, 0]
 
 
+def test_clients_that_come_and_go_while_nothing_is_told_leave_nothing_behind():
+    async def main():
+        room = Room()
+        for _ in range(10):
+            feed = room.topic.add("text", False)
+            taking = asyncio.create_task(feed.take())
+            await asyncio.sleep(0)
+            room.topic.remove(feed)
+            assert await taking == []
+        return len(room.topic.idle), len(room.topic.feeds), len(room.topic.entries)
+
+    assert asyncio.run(main()) == (0, 0, 0)
+
+
 def test_much_that_a_gone_client_has_not_taken_is_given_up_in_parts(monkeypatch):
     monkeypatch.setattr(feeds, "_DROPPED_AT_ONCE", 4)
 

@@ -122,7 +122,7 @@ class Feed:
             if self._has_some:
                 self._turns.enter((self,))
             else:
-                self._topic.idle.append(self)
+                self._topic.idle[self] = None
             await self._turn
             if frames := self._collect():
                 return frames
@@ -188,7 +188,8 @@ class SharedTopic:
         self._on_release = on_release
         self.feeds: dict[Feed, None] = {}
         """Those that have not ended, in the order in which they came."""
-        self.idle: list[Feed] = []
+        self.idle: dict[Feed, None] = {}
+        """Those that wait for something to be told."""
         self.entries: dict[int, Entry] = {}
         """By number."""
         self.next = 0
@@ -214,6 +215,7 @@ class SharedTopic:
         """Nothing more is told to it; what it has not taken yet, it may."""
         if feed in self.feeds:
             del self.feeds[feed]
+            self.idle.pop(feed, None)
             self.waiting -= feed.waits
             feed.release()
             feed.end(last_words)
@@ -244,7 +246,7 @@ class SharedTopic:
         self.entries[self.next] = Entry(told, size, len(self.feeds), waits)
         self.next += 1
         if self.idle:
-            idle, self.idle = self.idle, []
+            idle, self.idle = self.idle, {}
             self._turns.enter(idle)
 
     def _end_slow(self) -> list[Feed]:
