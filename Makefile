@@ -29,11 +29,12 @@ lint: $(READY) types  ## style, format, types and the direction of imports
 types: $(READY)  ## mypy --strict alone
 	$(BIN)/mypy
 
-bench: class-archive  ## speed of the live network beside others, the core, the simulator, sweeps and the audit
+bench: class-archive  ## speed of the live network beside others, the gateway, the core, the simulator, sweeps, the audit
 	$(BIN)/python benchmarks/pubsub.py
 	$(BIN)/python benchmarks/pauses.py
 	$(BIN)/python benchmarks/churn.py
 	$(BIN)/python benchmarks/detection.py
+	$(BIN)/python benchmarks/gateway.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/scale.py

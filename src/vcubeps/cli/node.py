@@ -167,10 +167,13 @@ async def _serve(args: argparse.Namespace, settings: ClusterSettings, ids: tuple
 
 def _import_what_takes_time(settings: ClusterSettings, ids: tuple[int, ...]) -> None:
     """So that a node that is not up soon waits for others, and for nothing else."""
+    from vcubeps.net import loops  # noqa: PLC0415 - for the commands that need it
+
     if any(settings.node(number).gateway for number in ids):
         import vcubeps.net.gateway  # noqa: PLC0415
     if settings.trace_dir is not None:
         import vcubeps.net.trace  # noqa: F401, PLC0415
+    loops.spare_what_is_loaded()
 
 
 async def _live(args: argparse.Namespace, settings: ClusterSettings, number: int) -> None:

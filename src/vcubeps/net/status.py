@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -55,6 +55,9 @@ class TopicStatus(msgspec.Struct, frozen=True):
         int, Meta(description="own publications that not every subscriber has received")
     ]
     full: Annotated[bool, Meta(description="whether its publishers are made to wait for this node")]
+
+
+_NO_TOPICS: Mapping[str, Sequence[int]] = MappingProxyType({})
 
 
 class Quantiles(msgspec.Struct, frozen=True):
@@ -152,8 +155,13 @@ def health_of(shell: Shell) -> Health:
     return Health("ok", cluster, node)
 
 
-def status_of(shell: Shell, clients: int = 0, refusals: Mapping[str, int] = MappingProxyType({})) -> Status:
-    """`clients` and `refusals` are those of its gateway."""
+def status_of(
+    shell: Shell,
+    clients: int = 0,
+    refusals: Mapping[str, int] = MappingProxyType({}),
+    unread: Mapping[str, Sequence[int]] = _NO_TOPICS,
+) -> Status:
+    """`clients`, `refusals` and `unread`, see `topics_of`, are those of its gateway."""
     machine, measures = shell.machine, shell.measures
     measures.sort_in()
     time_s = now_s()
@@ -176,7 +184,7 @@ def status_of(shell: Shell, clients: int = 0, refusals: Mapping[str, int] = Mapp
             crashed=machine.crashed(),
         ),
         links=links_of(shell),
-        topics=topics_of(shell),
+        topics=topics_of(shell, unread),
         latency_us=_quantiles(measures.latency_us),
         causal_wait_us=_quantiles(measures.causal_wait_us),
         batch_items=_quantiles(measures.batch_items),
@@ -209,23 +217,28 @@ def links_of(shell: Shell) -> tuple[LinkStatus, ...]:
     )
 
 
-def topics_of(shell: Shell) -> tuple[TopicStatus, ...]:
-    return tuple(_topic(shell, name) for name in sorted(shell.measures.topics))
+def topics_of(
+    shell: Shell, clients_unread: Mapping[str, Sequence[int]] = _NO_TOPICS
+) -> tuple[TopicStatus, ...]:
+    """`clients_unread`: topic → messages that wait for each client of the gateway, which is one reader for all."""
+    return tuple(_topic(shell, name, clients_unread.get(name)) for name in sorted(shell.measures.topics))
 
 
-def _topic(shell: Shell, name: str) -> TopicStatus:
+def _topic(shell: Shell, name: str, clients_unread: Sequence[int] | None) -> TopicStatus:
     measures = shell.measures.topics[name]
     topic = shell.machine.memberships.topics.get(name)
+    readers = topic.readers if topic is not None else []
+    unread = [*(each.backlog for each in readers), *(clients_unread or ())]
     return TopicStatus(
         topic=name,
         stage=topic.stage.value if topic is not None else "out",
         members=shell.members(name),
-        subscriptions=len(topic.readers) if topic is not None else 0,
+        subscriptions=len(unread) - (clients_unread is not None and bool(readers)),
         publications=measures.publications,
         receptions=measures.receptions,
         deliveries=measures.deliveries,
         waiting=topic.pending if topic is not None else 0,
-        unread=max((each.backlog for each in topic.readers), default=0) if topic is not None else 0,
+        unread=max(unread, default=0),
         unacknowledged=topic.unacknowledged if topic is not None else 0,
         full=topic.full if topic is not None else False,
     )

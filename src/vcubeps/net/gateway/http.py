@@ -18,7 +18,7 @@ from vcubeps.net.gateway.answers import DeclaredDead, MembersOf, Published
 from vcubeps.net.gateway.prometheus import Exposition
 from vcubeps.net.gateway.refusals import Cause, Refusal, Refused
 from vcubeps.net.gateway.shared import Shared
-from vcubeps.net.gateway.websocket import Session, Socket, frame_bytes_max, limit_silence
+from vcubeps.net.gateway.websocket import Session, Socket, frame_bytes_max, limit_connection
 from vcubeps.net.status import health_of, status_of
 from vcubeps.protocol.errors import UsageError
 
@@ -82,7 +82,8 @@ class Doors:
         return _json(health, 200 if health.status == "ok" else 503)
 
     async def status(self, _: web.Request) -> web.Response:
-        return _json(status_of(self._shared.shell, self._shared.clients, self._shared.refusals))
+        shared = self._shared
+        return _json(status_of(shared.shell, shared.clients, shared.refusals, shared.topics.unread()))
 
     async def metrics(self, request: web.Request) -> web.Response:
         body, content_type = await self._exposition.render(request.headers.get("Accept", ""))
@@ -149,7 +150,7 @@ class Doors:
                 Cause.MALFORMED,
                 "this door speaks WebSocket, version 13: connect to it with a WebSocket client",
             )
-        limit_silence(request.transport)
+        limit_connection(request.transport)
         await connection.prepare(request)
         session = Session(self._shared, connection)
         self._shared.sessions.add(session)

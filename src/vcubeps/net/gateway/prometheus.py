@@ -105,7 +105,7 @@ class _NodeCollector(Collector):
             "topic",
         )
         full = _gauges("vcubeps_topic_full", "Whether publishers wait for this node: 1 or 0.", "topic")
-        for each in topics_of(self._shared.shell):
+        for each in topics_of(self._shared.shell, self._shared.topics.unread()):
             label = (each.topic,)
             publications.add_metric(label, each.publications)
             receptions.add_metric(label, each.receptions)

@@ -1,4 +1,4 @@
-"""What all clients of one gateway share: the node, the ways to publish, the counts. Knows no HTTP."""
+"""What all clients of one gateway share: the node, its topics, the ways to publish, the counts. Knows no HTTP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from vcubeps.net.errors import NodeError, Unacknowledged
+from vcubeps.net.gateway.leaving import Leaving
 from vcubeps.net.gateway.refusals import Cause, Refused
+from vcubeps.net.gateway.topics import Topics
+from vcubeps.net.gateway.turns import Turns
 from vcubeps.net.node import Node
 from vcubeps.net.status import health_of
 from vcubeps.net.subscription import Receipt, Subscription
@@ -47,6 +50,11 @@ class Shared:
         """How many there are, of any kind: set by the server."""
         self.is_closing = False
         self.leaving = Leaving()
+        self.operations = Turns(self.loop.call_soon)
+        """Of what clients ask for on the WebSocket."""
+        self.turns = Turns(self.loop.call_soon)
+        """Of what they are told on it. Has a budget of its own, so that who asks does not wait for all who listen."""
+        self.topics = Topics(self.shell, self.leaving, self.turns)
         self.publishers = Publishers(node, self.leaving)
         self._started_s = self.loop.time()
 
@@ -107,26 +115,6 @@ class Shared:
                 Cause.TOO_LARGE,
                 f"payload has {size_bytes} bytes, the limit is {limit} (limits.payload_bytes_max): send it in parts",
             )
-
-
-class Leaving:
-    """Subscriptions on their way out, which nobody waits for."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, subscription: Subscription) -> None:
-        task = asyncio.create_task(subscription.close())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def close(self) -> None:
-        """All are left when it returns; that the other nodes know is not waited for."""
-        await asyncio.sleep(0)  # the first step of each task leaves, the rest only waits
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Publisher:

@@ -1,7 +1,7 @@
 """One client on the WebSocket: its operations one after the other, its subscriptions side by side.
 
-Nothing is dropped: while a client is not ready to be sent something, it is not listened to, and its
-subscriptions are not read.
+Nothing is dropped: while a client is not ready to be sent something, it is not listened to, and its feeds are not taken
+from.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from vcubeps.net.errors import NodeError, SlowSubscriber
-from vcubeps.net.events import Disconnected, Event, Gap, Joined, Left
+from vcubeps.net.errors import NodeError
 from vcubeps.net.gateway import dialogue
+from vcubeps.net.gateway.feeds import Feed
 from vcubeps.net.gateway.refusals import Cause, Refused
 from vcubeps.net.gateway.shared import Shared
-from vcubeps.net.message import Message
-from vcubeps.net.subscription import Receipt, Subscription
+from vcubeps.net.subscription import Receipt
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +35,11 @@ ACKNOWLEDGEMENTS_MAX = 1024
 SILENCE_S_MAX = 60
 """A client whose machine takes nothing of what is sent, or is gone, for this long is ended."""
 
+UNSENT_BYTES_MAX = 128 << 10
+"""What the system keeps for a client besides what is on its way to it; by itself it would keep megabytes."""
+
 CLOSE_WITHIN_S = 0.3
 """For a client to answer that it is closing too."""
-
-_TURN_FRAMES = 64
-"""Frames sent or handled before everybody else has a turn."""
 
 _FIX = 'send a JSON object with "op": "subscribe", "unsubscribe", "publish" or "members" (docs/reference/gateway.md)'
 
@@ -66,18 +65,13 @@ def frame_bytes_max(payload_bytes_max: int) -> int:
 
 
 class _Reading:
-    """A subscription of a client, and the tasks that send what it gets."""
+    """A feed of a client, and the task that sends what it gets, once the client knows that it is subscribed."""
 
-    __slots__ = ("encoding", "events", "messages", "subscription", "waiting")
+    __slots__ = ("feed", "task")
 
-    events: asyncio.Task[None]
-    messages: asyncio.Task[None]
-
-    def __init__(self, subscription: Subscription, encoding: str) -> None:
-        self.subscription = subscription
-        self.encoding = encoding
-        self.waiting = 0
-        """Messages that it had not been sent when it was disconnected for being slow."""
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.task: asyncio.Task[None] | None = None
 
 
 class Session:
@@ -99,16 +93,13 @@ class Session:
 
     async def run(self) -> None:
         """Until the client goes, or is ended."""
-        handled = 0
         try:
             while True:
                 frame = await self._socket.receive()
                 if frame.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
                     return
+                await self._shared.operations.wait(len(frame.data))
                 await self._handle(frame.data)
-                handled += 1
-                if handled % _TURN_FRAMES == 0:
-                    await asyncio.sleep(0)
         except ConnectionError:
             pass  # it is gone
         finally:
@@ -124,11 +115,14 @@ class Session:
                 self._task.cancel()
 
     async def _clean_up(self) -> None:
-        for reading in self._readings.values():
-            self._shared.leaving.start(reading.subscription)
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
+        try:
+            await self._shared.operations.wait()  # all clients may go at once
+        finally:
+            for reading in self._readings.values():
+                self._shared.topics.drop(reading.feed)
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._readings.clear()
 
@@ -185,23 +179,21 @@ class Session:
                 Cause.TOO_MANY,
                 f"this connection has {SUBSCRIPTIONS_MAX} subscriptions, which is the most: open another",
             )
-        subscription = await shared.node.subscribe(topic, slow=operation.slow)
-        reading = self._readings[topic] = _Reading(subscription, operation.encoding)
-        events, members = subscription.events(), subscription.members
+        feed, members = await shared.topics.subscribe(topic, operation.encoding, operation.slow == "wait")
+        reading = self._readings[topic] = _Reading(feed)
         await self._send(dialogue.SubscribedEvent(topic=topic, members=members, id=operation.id))
-        reading.events = self._start(self._pass_on_events(reading, events))
-        reading.messages = self._start(self._pass_on_messages(reading))
+        reading.task = self._start(self._pass_on(feed))
 
     async def _unsubscribe(self, operation: dialogue.Unsubscribe) -> None:
         reading = self._readings.get(operation.topic)
-        if reading is None:
+        if reading is None or reading.task is None:
             raise Refused(
                 404,
                 Cause.NOT_SUBSCRIBED,
                 f"this connection is not subscribed to {operation.topic[:50]!r}: subscribe first",
             )
-        await reading.subscription.close()
-        await asyncio.wait((reading.events, reading.messages))  # what was delivered before is sent
+        await self._shared.topics.unsubscribe(reading.feed)
+        await asyncio.wait((reading.task,))  # what was told before is sent
         self._readings.pop(operation.topic, None)
         await self._send(dialogue.UnsubscribedEvent(topic=operation.topic, id=operation.id))
 
@@ -233,39 +225,15 @@ class Session:
 
     # -- what goes to the client ---------------------------------------------------------------
 
-    async def _pass_on_messages(self, reading: _Reading) -> None:
-        subscription, sent = reading.subscription, 0
+    async def _pass_on(self, feed: Feed) -> None:
+        """Suspended while the client does not take what was sent before: then it costs nothing."""
         try:
-            try:
-                async for message in subscription:
-                    await self._send(_message(message, reading.encoding))
-                    sent += 1
-                    if sent % _TURN_FRAMES == 0:
-                        await asyncio.sleep(0)
-            except SlowSubscriber:
-                await reading.events  # which have ended, and told how many waited
-                self._readings.pop(subscription.topic, None)
-                await self._send(
-                    dialogue.DisconnectedEvent(topic=subscription.topic, waiting=reading.waiting)
-                )
-            except NodeError as error:
-                self._readings.pop(subscription.topic, None)
-                await self._send(dialogue.EndedEvent(topic=subscription.topic, reason=str(error)))
-        except ConnectionError:
-            pass  # `run` notices too
-
-    async def _pass_on_events(self, reading: _Reading, events: AsyncIterator[Event]) -> None:
-        try:
-            async for event in events:
-                match event:
-                    case Joined(topic, node):
-                        await self._send(dialogue.JoinedEvent(topic=topic, node=node))
-                    case Left(topic, node, crashed):
-                        await self._send(dialogue.LeftEvent(topic=topic, node=node, crashed=crashed))
-                    case Gap(topic, reason):
-                        await self._send(dialogue.GapEvent(topic=topic, reason=reason))
-                    case Disconnected(_, waiting):
-                        reading.waiting = waiting  # told after the last message
+            while frames := await feed.take():
+                for frame in frames:
+                    await self._socket.send_frame(frame, WSMsgType.TEXT)
+            if feed.last_words is not None:
+                self._readings.pop(feed.topic, None)
+                await self._send(feed.last_words)
         except ConnectionError:
             pass  # `run` notices too
 
@@ -291,27 +259,9 @@ def _payload(operation: dialogue.Publish) -> bytes:
     )
 
 
-def _message(message: Message, encoding: str) -> dialogue.MessageEvent:
-    payload = message.payload
-    text: str | UnsetType = UNSET
-    if encoding == "text":
-        try:
-            text = payload.decode()
-        except UnicodeDecodeError:
-            text = UNSET
-    return dialogue.MessageEvent(
-        topic=message.topic,
-        source=message.source,
-        counter=message.counter,
-        after=message.after,
-        published_at=message.published_at,
-        text=text,
-        base64=payload if text is UNSET else UNSET,
-    )
-
-
-def limit_silence(transport: asyncio.BaseTransport | None) -> None:
-    """Have the connection end by itself when the client is gone or takes nothing for `SILENCE_S_MAX`."""
+def limit_connection(transport: asyncio.BaseTransport | None) -> None:
+    """Have the connection end by itself when the client is gone or takes nothing for `SILENCE_S_MAX`, and the system
+    keep little for a client that does not read."""
     connection = None if transport is None else transport.get_extra_info("socket")
     if connection is None:
         return
@@ -320,6 +270,7 @@ def limit_silence(transport: asyncio.BaseTransport | None) -> None:
         ("TCP_KEEPINTVL", SILENCE_S_MAX // 6),
         ("TCP_KEEPCNT", 3),
         ("TCP_USER_TIMEOUT", SILENCE_S_MAX * 1000),
+        ("TCP_NOTSENT_LOWAT", UNSENT_BYTES_MAX),
     ):
         if hasattr(socket, option):  # some are of Linux only
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
