@@ -5,11 +5,6 @@ _SHORTCUT = "a shortcut around the function that is called, which looks again an
 _LEAF = "a shortcut: a relay with nobody to serve acknowledges at once too, and says the same"
 
 EQUIVALENT = {
-    (
-        "Broadcasts.publish",
-        "if type(name) is not str:",
-        "condition:True",
-    ): "a shortcut: a topic that this node is in has a sound name, and the others are checked below",
     ("Broadcasts.on_publication", "if len(recipients) == 1:", "condition:False"): _LEAF,
     ("Broadcasts.on_publication", "if len(recipients) == 1:", "constant:1→0"): _LEAF,
     ("Broadcasts.on_publication", "if not task.waiting:", "condition:True"): _SHORTCUT,

@@ -2,9 +2,7 @@
 
 _SHORTCUT = "a shortcut around the function that is called, which looks again and decides"
 _NOTHING = "in what is empty the functions called find nothing wrong; not to call them is only faster"
-_BATCH = "a batch of one item is sound to `_check_batch` too, and as large; not to call it is only faster"
 _NAME = "if not (broadcast.topic.isascii() and 0 < len(broadcast.topic) <= MAX_TOPIC_BYTES):"
-_ONE_ITEM = "if len(items) == 1:  # nearly always where little is published at a time"
 
 EQUIVALENT = {
     ("check_message", "if message.reports:", "condition:True"): _NOTHING,
@@ -14,6 +12,4 @@ EQUIVALENT = {
     ("_check_copy", _NAME, "condition:True"): _SHORTCUT,
     ("_check_copy", _NAME, "compare:<=→<"): _SHORTCUT,
     ("_check_copy", _NAME, "constant:0→1"): _SHORTCUT,
-    ("_check_publication", _ONE_ITEM, "condition:False"): _BATCH,
-    ("_check_publication", _ONE_ITEM, "constant:1→0"): _BATCH,
 }

@@ -138,7 +138,7 @@ def test_another_version_is_refused_and_both_versions_are_named() -> None:
             fields = ["vcubeps", PROTOCOL_VERSION + 1, "live", 1, 0, 0, 4711, 0, 0, 1]
             other.send(frame(Kind.GREETING, 0, msgspec.msgpack.encode(fields)))
             refusal = await other.refusal()
-            assert "node 0 speaks version 2 of the protocol and the caller version 3" in refusal.reason
+            assert "node 0 speaks version 3 of the protocol and the caller version 4" in refusal.reason
 
     run(main())
 

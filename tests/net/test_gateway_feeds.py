@@ -10,11 +10,12 @@ from vcubeps.net.gateway import feeds
 from vcubeps.net.gateway.dialogue import DisconnectedEvent, JoinedEvent
 from vcubeps.net.gateway.feeds import GRANT_FRAMES, SharedTopic
 from vcubeps.net.gateway.turns import GRANT_BYTES, TURN_BYTES, Turns
-from vcubeps.net.message import Message, codec_named, stamped
+from vcubeps.net.message import BYTES, Message, Origin
+from vcubeps.protocol.batches import Batch
 
 
 def message(counter: int, payload: bytes = b"hi") -> Message:
-    return Message("room", 1, counter, stamped(payload, 0), (), codec_named("bytes"))
+    return Message(1, payload, 0, Origin("room", Batch(counter, (payload,)), {}, BYTES))
 
 
 class Room:

@@ -16,7 +16,7 @@ def test_only_a_publication_that_comes_alone_after_one_that_did_is_not_gathered(
     now_s, leaves_at_once = 1e6, []
     for pause in pauses:
         now_s += pause * ALONE_S
-        leaves_at_once.append(topic.comes_alone(now_s))
+        leaves_at_once.append(topic.published(1, 0, now_s))
     #                         alone  alone | pair: then gathered | alone again, and so on
     assert leaves_at_once == [True, True, False, False, True, False, False, False, True]
 
