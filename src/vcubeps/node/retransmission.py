@@ -156,7 +156,9 @@ class Inbox:
             return True
         if number <= self.last:
             self.duplicates += 1
-            self.told = min(self.told, number - 1)  # that it was told was lost with a connection: tell it again
+            self.told = min(
+                self.told, number - 1
+            )  # that it was told was lost with a connection: tell it again
             return False
         raise NumberingError(f"message {number} where {self.last + 1} should follow")
 
