@@ -228,8 +228,6 @@ def _nodes(nodes: Collection[int]) -> str:
             parts[-1].append(node)
         else:
             parts.append([node])
-    texts = [
-        f"{part[0]}–{part[-1]}" if len(part) > 2 else ", ".join(map(str, part))
-        for part in parts
-    ]  # fmt: skip
-    return ", ".join(texts)
+    return ", ".join(
+        f"{part[0]}–{part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts
+    )
