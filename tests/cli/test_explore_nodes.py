@@ -74,7 +74,7 @@ def test_a_scenario_tells_what_happens_second_by_second(capsys: pytest.CaptureFi
 
     told = capsys.readouterr().out
     assert "one node is killed" in told
-    assert "takes 5 for crashed: no answer, by no way" in told
+    assert "take incarnation 0 of 5 for crashed" in told
 
 
 @pytest.mark.parametrize(

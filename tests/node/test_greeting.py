@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from vcubeps.node.frames import HEADER_BYTES, PROTOCOL_VERSION
 from vcubeps.node.greeting import Cause, Greeting, Identity, Refusal, Refused, read_refusal
+from vcubeps.node.machine import Machine
+from vcubeps.node.settings import ClusterSettings, NodeSettings
 
 SETTINGS = {"nodes": "0-2", "partition": "majority", "voters": "0-2"}
 
@@ -109,3 +111,15 @@ def test_a_refusal_is_read_as_it_was_written() -> None:
 @given(st.binary(max_size=50))
 def test_a_refusal_that_cannot_be_read_is_one_all_the_same(body: bytes) -> None:
     assert isinstance(read_refusal(memoryview(body)), Refusal)
+
+
+def test_who_connects_and_does_not_greet_is_late_and_not_malformed() -> None:
+    nodes = (NodeSettings(id=0, address="a:1"), NodeSettings(id=1, address="b:1"))
+    machine = Machine(ClusterSettings(cluster="two", nodes=nodes), 0, 0, 1, 0.0)
+    machine.start(0.0)
+
+    connection = machine.accepted("somebody:9", 1.0)
+    machine.tick(1.0 + machine.settings.timing.connect_timeout_s)
+
+    assert machine.links.refused == {Cause.LATE: 1}
+    assert connection.is_ended

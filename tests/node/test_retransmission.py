@@ -188,6 +188,18 @@ def test_a_number_seen_before_is_counted_and_not_taken_again() -> None:
     assert (inbox.duplicates, inbox.last) == (2, 2)
 
 
+def test_what_comes_again_is_acknowledged_again_because_the_sender_has_not_heard() -> None:
+    inbox = Inbox()
+    for number in (1, 2, 3):
+        inbox.is_new(number, 10)
+    assert (inbox.tell(), inbox.told) == (3, inbox.last)
+
+    inbox.is_new(3, 10)
+
+    assert inbox.told != inbox.last
+    assert inbox.tell() == 3
+
+
 def test_much_that_came_is_told_without_waiting_and_then_nothing_is_owed() -> None:
     many, large = Inbox(), Inbox()
     while many.untold_bytes < TELL_BYTES:

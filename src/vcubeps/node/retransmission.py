@@ -165,6 +165,8 @@ class Inbox:
             return True
         if number <= self.last:
             self.duplicates += 1
+            # That it was told was lost with a connection: it has to be told again.
+            self.told = min(self.told, number - 1)
             return False
         raise NumberingError(f"message {number} where {self.last + 1} should follow")
 

@@ -108,7 +108,8 @@ class Conduct:
         elif kind is out.Delivered and node in self.outdated and output.batch.source != node:
             self._report("outdated", now_s, node, "delivers what others publish")
         elif kind is out.Recovered and self.outdated.get(output.node) == output.incarnation:
-            self._report("outdated", now_s, node, f"deals with {output.node}:{output.incarnation}")
+            if process.machine.peer.is_up:  # one that is not presumes whom it has not met
+                self._report("outdated", now_s, node, f"deals with {output.node}:{output.incarnation}")
         elif kind is out.Failed:
             self._failed(now_s, process, output)
         elif kind is out.Closed and self.is_closing and output.unacknowledged:

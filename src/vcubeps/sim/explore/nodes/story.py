@@ -1,7 +1,8 @@
 """A schedule of whole nodes as a story: who was cut off, suspected, relayed, isolated or let in again, and when.
 
-What several nodes do at about the same time is one line. Times are rounded, and neither numbers of messages nor the
-choice of helpers is told, so that a story stays as it is while what it is about does. `transcript.py` tells everything.
+What several nodes do at about the same time is one line, with the time at which the first of them did. Neither numbers
+of messages nor who helped, or found out first, is told, so that a story stays as it is while what it is about does.
+`transcript.py` tells everything.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from vcubeps.protocol.outputs import Restarted, RestartReason
 from vcubeps.sim.explore.nodes.schedule import Operation
 from vcubeps.sim.explore.nodes.transcript import Transcript
 
-TITLE = "    seconds  nodes"
+TITLE = "  seconds  nodes"
 
 _DONE = "---"
 """Before what is done to the nodes, rather than by them."""
@@ -87,11 +88,10 @@ class _Line:
         self.about |= other.about
 
     def __str__(self) -> str:
-        span = f"{_span(self.first_s, self.last_s):>11}"
         if self.what.startswith(_DONE):
-            return f"{span}  {self.what}: {_nodes(self.who)}"
+            return f"{self.first_s:9.1f}  {self.what}: {_nodes(self.who)}"
         text = self.what.format(**(_ONE if len(self.who) == 1 else _MANY), about=_nodes(self.about - {-1}))
-        return f"{span}  {_nodes(self.who):16} {text}"
+        return f"{self.first_s:9.1f}  {_nodes(self.who):16} {text}"
 
 
 class Story(Transcript):
@@ -115,7 +115,7 @@ class Story(Transcript):
             + ("once" if count == 1 else f"{count} times")
             for count in counts
         )
-        return [*self._told, *self._scene_lines(), f"{'':11}  started again: {again or 'nobody'}"]
+        return [*self._told, *self._scene_lines(), f"{'':9}  started again: {again or 'nobody'}"]
 
     def _scene_lines(self) -> list[str]:
         return list(map(str, sorted(self._scene, key=lambda line: (line.first_s, line.last_s))))
@@ -146,7 +146,7 @@ class Story(Transcript):
     def _turn(self, now_s: float, text: str) -> None:
         self._told += self._scene_lines()
         self._scene.clear()
-        self._told.append(f"{_span(now_s, now_s):>11}  {_DONE} {text}")
+        self._told.append(f"{now_s:9.1f}  {_DONE} {text}")
 
     # -- what they do --------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class Story(Transcript):
         elif kind is out.Suspected:
             self._add(now_s, node, "suspect{s} {about}, and ask{s} others for a probe", output.node)
         elif kind is out.Crashed:
-            self._add(now_s, node, _crashed(output.evidence), output.node)
+            self._add(now_s, node, _crashed(output.incarnation, output.evidence), output.node)
         elif kind is out.Recovered and self._lives.get(node) is Life.UP:
             self._add(now_s, node, f"let{{s}} {{about}} in as incarnation {output.incarnation}", output.node)
         elif kind is out.Joined:
@@ -206,21 +206,15 @@ class Story(Transcript):
             self._add(now_s, node, "warn{s}: " + _escaped(text))
 
 
-def _crashed(evidence: str) -> str:
-    if evidence.startswith("it has not answered"):
-        return "take{s} {about} for crashed: no answer, by no way"
-    if evidence == "other nodes have said so":
-        return "hear{s} of the crash of {about}"
-    return "take{s} {about} for crashed: " + _escaped(evidence)
+def _crashed(incarnation: int, evidence: str) -> str:
+    told = f"take{{s}} incarnation {incarnation} of {{about}} for crashed"
+    if evidence.startswith("it has not answered") or evidence == "other nodes have said so":
+        return told  # whoever has found out tells the others
+    return f"{told}: {_escaped(evidence)}"
 
 
 def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
-
-
-def _span(first_s: float, last_s: float) -> str:
-    first, last = f"{first_s:.1f}", f"{last_s:.1f}"
-    return first if first == last else f"{first}–{last}"
 
 
 def _nodes(nodes: Collection[int]) -> str:
@@ -234,8 +228,6 @@ def _nodes(nodes: Collection[int]) -> str:
             parts[-1].append(node)
         else:
             parts.append([node])
-    texts = [
-        f"{part[0]}–{part[-1]}" if len(part) > 2 else ", ".join(map(str, part))
-        for part in parts
-    ]  # fmt: skip
-    return ", ".join(texts)
+    return ", ".join(
+        f"{part[0]}–{part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts
+    )
