@@ -17,11 +17,11 @@ import uvloop
 import vcubeps
 from net.live_judge import CRASHED, Seen, violations
 from net.proxy import Proxies
+from vcubeps.net.clock import now_s
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.message import Message
 from vcubeps.net.node import Node
 from vcubeps.net.opening import start_node
-from vcubeps.net.shell import now_s
 from vcubeps.net.subscription import Receipt, Subscription
 from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing
 from vcubeps.protocol import outputs

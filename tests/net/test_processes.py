@@ -18,7 +18,7 @@ from net.jobs import count_in
 from net.live import FAST, impatient, run, until
 from net.live_judge import CRASHED, Seen, violations
 from vcubeps.cli.bench_load import load
-from vcubeps.net.shell import now_s
+from vcubeps.net.clock import now_s
 from vcubeps.node.settings import Limits
 
 SMALL = Limits(unacknowledged_max=20)

@@ -144,6 +144,12 @@ def test_applications_answer_from_inside_and_disks_are_instant_in_some_schedules
     assert {setup.has_instant_disk for setup in setups} == {False, True}
 
 
+def test_messages_travel_over_trees_in_some_schedules_and_straight_in_others() -> None:
+    limits = {draw_setup(seed, ANY).settings().limits.flat_recipients_max for seed in range(20)}
+
+    assert limits == {0, 16}
+
+
 def test_an_application_that_is_called_with_a_message_answers_within_the_same_turn() -> None:
     talk = Scenario(
         "", (Operation(2.0, "publish", 0, "a"),), 1.0, nodes=(0, 1), starts=(0, 1), members=(0, 1)

@@ -103,12 +103,20 @@ class Measures:
 
     def sort_in(self) -> None:
         delivered, self.delivered = self.delivered, []
+        at_once, shapes = 0, dict[tuple[int, int], int]()  # most are alike, and added together
         for latency_ns, wait_ns, entries, items in delivered:
             if latency_ns != OWN:
                 self.latency_us.add(latency_ns // 1000, items)
-                self.causal_wait_us.add(wait_ns // 1000, items)
-            self.barrier_entries.add(entries)
-            self.batch_items.add(items)
+                if wait_ns:
+                    self.causal_wait_us.add(wait_ns // 1000, items)
+                else:
+                    at_once += items
+            shapes[entries, items] = shapes.get((entries, items), 0) + 1
+        if at_once:
+            self.causal_wait_us.add(0, at_once)
+        for (entries, items), times in shapes.items():
+            self.barrier_entries.add(entries, times)
+            self.batch_items.add(items, times)
 
     def topic(self, name: str) -> TopicMeasures:
         """Of a topic that the node enters."""

@@ -36,16 +36,13 @@ class Watch:
         self._asked[topic] = time_ns()
 
     def __call__(self, now_s: float, node: int, incarnation: int, what: Any) -> None:
-        kind, tracer = type(what), self.tracer
-        if kind is Received and what.at_once and tracer is None:
-            return  # it is counted with its delivery
-        now_ns = time_ns()
+        kind, tracer, now_ns = type(what), self.tracer, time_ns()
         if kind is Deliver:
             self._delivered(what, now_ns)
             if tracer is not None:
                 tracer.delivered(what, now_ns)
         elif kind is Received:
-            if not what.at_once:
+            if not what.at_once:  # otherwise it is counted with its delivery
                 self._measures.topic(what.topic).receptions += len(what.batch)
                 self._arrivals[what.topic, what.source, what.batch.first] = now_ns
             if tracer is not None:

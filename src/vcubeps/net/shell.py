@@ -16,9 +16,10 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from time import clock_gettime, time_ns
+from time import time_ns
 from typing import Any
 
+from vcubeps.net.clock import now_s
 from vcubeps.net.config import ConfigError
 from vcubeps.net.errors import ListenError, NodeClosed, NodeRefused, Unacknowledged
 from vcubeps.net.event_queue import EventQueue
@@ -46,13 +47,6 @@ _TURNS_TO_APPEAR = 5
 _SLOW_WARNING_S = 5.0
 """How long a publication may wait for its own node's subscription to be read before that is logged."""
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def now_s() -> float:
-    """Seconds on a clock that does not go back, and goes on while the machine sleeps."""
-    return clock_gettime(_CLOCK)
-
 
 class Shell:
     """What `Subscription` and `Node` stand on."""
@@ -79,11 +73,11 @@ class Shell:
             secrets.randbits(62),
             now_s(),
             self.watch,
-            tells_publications=tracer is not None,
+            tells_all=tracer is not None,
         )
         self._context = self.machine.context
-        self._received = self.machine.received
-        """By this name on the path of every message."""
+        self.received = self.machine.received
+        """As transports call it."""
         self.started_s = now_s()
         self.failure: Exception | None = None
         """Why this node can do nothing any more."""
@@ -152,6 +146,8 @@ class Shell:
                     while calls:  # not before: the application may call back
                         subscription, delivered = calls.popleft()
                         subscription.call(delivered)
+                    if not context.outputs:
+                        break
             finally:
                 self._is_carrying = False
         if context.is_dirty and not self._turn_scheduled:
@@ -210,10 +206,6 @@ class Shell:
         self.carry_out()
         return connection
 
-    def on_bytes(self, connection: Connection, count: int) -> None:
-        self._received(connection, count, clock_gettime(_CLOCK))
-        self.carry_out()
-
     def on_writable(self, connection: Connection) -> None:
         self.machine.writable(connection, now_s())
         self.carry_out()
@@ -224,15 +216,18 @@ class Shell:
             self.machine.lost(connection, now_s())
             self.carry_out()
 
+    # What is written on a connection that is closing is lost: its link is about to hear of that, and keeps what it
+    # sends.
+
     def _write(self, output: out.Write) -> None:
         transport = self._transports.get(output.connection)
-        if transport is not None:
-            transport.write(output.data)
+        if transport is not None and not transport.socket.is_closing():
+            transport.socket.write(output.data)
 
     def _write_all(self, output: out.WriteAll) -> None:
         transport = self._transports.get(output.connection)
-        if transport is not None:
-            transport.write_all(output.parts)
+        if transport is not None and not transport.socket.is_closing():
+            transport.socket.writelines(output.parts)
 
     def _end(self, connection: Connection, abort: bool) -> None:
         transport = self._transports.pop(connection, None)
@@ -286,7 +281,7 @@ class Shell:
             )
         name, machine = subscription.topic, self.machine
         # Within one turn the time of its beginning does: what leaves is judged at its end.
-        at_s = self._context.now_s if self._turn_scheduled else clock_gettime(_CLOCK)
+        at_s = self._context.now_s if self._turn_scheduled else now_s()
         counter = machine.publish(name, payload, at_s, time_ns())
         if not counter:
             return None

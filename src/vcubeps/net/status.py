@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from vcubeps.net.clock import now_s
 from vcubeps.net.measures import Histogram
-from vcubeps.net.shell import Shell, now_s
+from vcubeps.net.shell import Shell
 from vcubeps.node.lifecycle import Life
 from vcubeps.provenance import package_version
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Protocol, cast
 
+from vcubeps.net.clock import now_s
 from vcubeps.node.connection import Connection
 
 _WRITE_BUFFER_BYTES = 1 << 20
@@ -19,7 +21,11 @@ class Driver(Protocol):
     """What a transport tells."""
 
     def on_made(self, transport: Transport) -> Connection: ...
-    def on_bytes(self, connection: Connection, count: int) -> None: ...
+    @property
+    def received(self) -> Callable[[Connection, int, float], None]:
+        """So many bytes have been put into the room of a connection, at a time; `carry_out` follows."""
+
+    def carry_out(self) -> None: ...
     def on_writable(self, connection: Connection) -> None: ...
     def on_lost(self, transport: Transport) -> None: ...
 
@@ -27,20 +33,20 @@ class Driver(Protocol):
 class Transport(asyncio.BufferedProtocol):
     """`connection` is what the machine calls it: given if this side dials."""
 
-    __slots__ = ("_driver", "_on_bytes", "_socket", "connection")
+    __slots__ = ("_carry_out", "_driver", "_received", "connection", "socket")
 
     def __init__(self, driver: Driver, connection: Connection | None = None) -> None:
         self._driver = driver
-        self._on_bytes = driver.on_bytes
-        self._socket: asyncio.Transport
+        self._received, self._carry_out = driver.received, driver.carry_out
+        self.socket: asyncio.Transport
         self.connection = connection
 
     # -- asyncio's side ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._socket = cast(asyncio.Transport, transport)
-        self._socket.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        sock = self._socket.get_extra_info("socket")
+        self.socket = cast(asyncio.Transport, transport)
+        self.socket.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        sock = self.socket.get_extra_info("socket")
         # asyncio leaves this out where a socket was made without naming its protocol; writes are gathered before.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -53,7 +59,8 @@ class Transport(asyncio.BufferedProtocol):
         return self.connection.reader.room  # type: ignore[union-attr]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._on_bytes(self.connection, nbytes)  # type: ignore[arg-type]
+        self._received(self.connection, nbytes, now_s())  # type: ignore[arg-type]
+        self._carry_out()
 
     def pause_writing(self) -> None:
         assert self.connection is not None
@@ -68,25 +75,15 @@ class Transport(asyncio.BufferedProtocol):
 
     # -- the node's side -----------------------------------------------------------------------
 
-    def write(self, data: bytes) -> None:
-        """What is written on a connection that is closing is lost: its link is about to hear of that, and keeps what
-        it sends."""
-        if not self._socket.is_closing():
-            self._socket.write(data)
-
-    def write_all(self, parts: list[bytes | memoryview]) -> None:
-        if not self._socket.is_closing():
-            self._socket.writelines(parts)
-
     def close(self) -> None:
         """End once all that was written has left."""
-        self._socket.close()
+        self.socket.close()
 
     def abort(self) -> None:
         """End at once."""
-        self._socket.abort()
+        self.socket.abort()
 
     @property
     def peer_name(self) -> str:
-        address = self._socket.get_extra_info("peername")
+        address = self.socket.get_extra_info("peername")
         return f"{address[0]}:{address[1]}" if address else "an unknown address"

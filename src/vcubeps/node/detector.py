@@ -107,7 +107,9 @@ class Detector:
         for other in [other for other in self._watches if other not in watched]:
             del self._watches[other]
         for other in watched:
-            watch = self._watches.setdefault(other, Watch())
+            watch = self._watches.get(other)
+            if watch is None:
+                watch = self._watches[other] = Watch()
             if watch.silent_since_s is not None:
                 self._check_silent(other, watch, watch.silent_since_s)
         next_ = self._next(watched)

@@ -79,14 +79,15 @@ class Exchange:
         identity: Identity,
         owner: Owner,
         observe: Observer | None,
-        tells_publications: bool,
+        tells_all: bool,
     ) -> None:
         self._context = context
         self._peer = peer
         self._identity = identity
         self._owner = owner
         self._observe = observe
-        self._tells_publications = tells_publications and observe is not None
+        self._tells_all = tells_all and observe is not None
+        """Of each publication as it is accepted, and of receptions that are deliveries too."""
         self._links: Links
         self._congested: set[int]
         """Nodes whose links hold more than they may."""
@@ -132,7 +133,7 @@ class Exchange:
 
     def observe(self, observer: Observer) -> None:
         """From now on `observer` is told too."""
-        self._tells_publications = True
+        self._tells_all = True
         first = self._observe
         if first is None:
             self._observe = observer
@@ -146,7 +147,7 @@ class Exchange:
 
     def ignore_observers(self) -> None:
         """Nobody is told any more."""
-        self._observe, self._tells_publications = None, False
+        self._observe, self._tells_all = None, False
 
     def _tell(self, what: object) -> None:
         assert self._observe is not None
@@ -182,7 +183,7 @@ class Exchange:
             return 0
         counter = peer.accept(name, payload, time_ns)
         comes_alone = topic.published(counter, len(payload), self._context.now_s)
-        if self._tells_publications:
+        if self._tells_all:
             self._tell(Publish(name, payload))
             self._tell(Accepted(name, counter))
         if comes_alone:
@@ -234,10 +235,10 @@ class Exchange:
                 else:
                     self._send(output, hurry)
                 continue
-            if self._observe is not None:
-                self._tell(output)
             if kind is Received and output.at_once:
                 batch: Any = next(remaining)
+                if self._tells_all:
+                    self._tell(output)
                 if self._observe is not None:
                     self._tell(batch)
                 topic = self.memberships.topics[batch.topic]
@@ -245,6 +246,8 @@ class Exchange:
                 if topic.full:
                     self.memberships.gate(topic, *self._copy)
             else:
+                if self._observe is not None:
+                    self._tell(output)
                 self._carriers[kind](output)
                 if kind is Restarted and self._is_pausing():
                     self._kept += remaining

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from math import inf
 from typing import ClassVar
 
-from vcubeps.node.connection import Connection
+from vcubeps.node.connection import Connection, Stage
 from vcubeps.node.context import Context
 from vcubeps.node.detector import Detector
 from vcubeps.node.exchange import Exchange, Observer
@@ -27,7 +27,7 @@ from vcubeps.protocol.limits import check_topic
 from vcubeps.protocol.messages import ANY_INCARNATION, Fence
 from vcubeps.protocol.voters import Voters
 
-UP, CLOSING = Life.UP, Life.CLOSING
+UP, CLOSING, ENDED = Life.UP, Life.CLOSING, Stage.ENDED
 """By these names on the path of every message."""
 
 
@@ -46,13 +46,15 @@ class Machine:
         now_s: float,
         observe: Observer | None = None,
         *,
-        tells_publications: bool = True,
+        tells_all: bool = True,
     ) -> None:
         """`incarnation` is greater than any that this node has been before; `seed` is drawn at random for each
-        process. `observe` is told of each publication as it is accepted only if `tells_publications`: there may be
-        very many."""
+        process. `observe` is told of each publication as it is accepted, and of receptions that are deliveries too,
+        only if `tells_all`: there may be very many."""
         self.settings = settings
         self.id = node
+        self._others = tuple(other for other in settings.ids if other != node)
+        self._voting = settings.voting
         self.context = Context(settings, node, seed, now_s)
         """Its `outputs` are what `take_outputs` may have."""
         self.peer = self.make_peer(
@@ -61,17 +63,15 @@ class Machine:
             incarnation=incarnation,
             batch_items_max=settings.limits.batch_items_max,
             flat_max=settings.limits.flat_recipients_max,
-            voters=settings.voting,
+            voters=self._voting,
         )
-        others = frozenset(settings.ids) - {node}
+        others = frozenset(self._others)
         identity = Identity(settings.cluster, node, others, seed | 1, incarnation, shared_settings(settings))
-        self.exchange = self.make_exchange(
-            self.context, self.peer, identity, self, observe, tells_publications
-        )
+        self.exchange = self.make_exchange(self.context, self.peer, identity, self, observe, tells_all)
         addresses = {each.id: each.address for each in settings.nodes}
         self.links = Links(self.context, identity, addresses, self, self.exchange.on_message)
         self.exchange.attach(self.links)
-        voters = Voters(settings.voting) if settings.voting is not None else None
+        voters = Voters(self._voting) if self._voting is not None else None
         self.majority = Majority(voters, node, settings.detection.contact_s)
         self.detector = Detector(self.context, self.links, self)
         self.standing = Standing(
@@ -121,7 +121,7 @@ class Machine:
     def received(self, connection: Connection, count: int, now_s: float) -> None:
         """`count` bytes have arrived in the room of `connection`."""
         standing = self.standing
-        if standing.has_ended or connection.is_ended:
+        if standing.has_ended or connection.stage is ENDED:
             return
         if now_s < standing.calm_until_s:
             self.context.now_s = now_s
@@ -278,8 +278,8 @@ class Machine:
         """Nodes that count as crashed → on what evidence."""
         return {
             other: self.exchange.obituaries.evidence(other)
-            for other in self.settings.ids
-            if other != self.id and self.peer.is_up and self.peer.believes_dead(other)
+            for other in self._others
+            if self.peer.is_up and self.peer.believes_dead(other)
         }
 
     def observe(self, observer: Observer) -> None:
@@ -355,7 +355,7 @@ class Machine:
     # -- what the detector asks and tells ------------------------------------------------------
 
     def watched(self) -> Iterable[int]:
-        return [other for other in self.settings.ids if other != self.id and self._is_living(other)]
+        return [other for other in self._others if self._is_living(other)]
 
     def _is_living(self, other: int) -> bool:
         """Whether an incarnation of `other` may live: one that is not dead here, or has greeted and is not let in yet.
@@ -366,7 +366,7 @@ class Machine:
 
     def to_ask_first(self) -> Collection[int] | None:
         left_s = self.majority.lasts_until_s - self.context.now_s
-        return self.settings.voting if left_s < self.settings.detection.contact_s / 2 else None
+        return self._voting if left_s < self.settings.detection.contact_s / 2 else None
 
     def may_suspect(self) -> bool:
         return self.life in (Life.STARTING, Life.UP) and not self.standing.isolated

@@ -14,9 +14,9 @@ NEVER_S = float("-inf")
 
 class Majority:
     """Invariant: the voters whose last round trip began at `_since_s` or later, with this node, are a quorum; those
-    after it are not."""
+    after it are not, unless it `_is_stale`: somebody has answered since."""
 
-    __slots__ = ("_contact_s", "_contacts", "_since_s", "_voters", "me")
+    __slots__ = ("_contact_s", "_contacts", "_is_stale", "_since_s", "_voters", "me")
 
     def __init__(self, voters: Voters | None, me: int, contact_s: float) -> None:
         self._voters = voters
@@ -25,23 +25,33 @@ class Majority:
         self._contacts: dict[int, float] = {}
         """Other voter → when that was sent which it answered last."""
         self._since_s = NEVER_S
-        self._renew()
+        self._is_stale = True
 
     def is_isolated(self, now_s: float) -> bool:
         """Whether there is no quorum that this node is in contact with. Without voters nobody ever is."""
-        return self._voters is not None and now_s - self._since_s >= self._contact_s
+        if self._voters is None or now_s - self._since_s < self._contact_s:
+            return False
+        if self._is_stale:
+            self._renew()
+        return now_s - self._since_s >= self._contact_s
+
+    @property
+    def surely_lasts_until_s(self) -> float:
+        """Contact does not end before, even if nobody answers any more; it may last longer."""
+        return float("inf") if self._voters is None else self._since_s + self._contact_s
 
     @property
     def lasts_until_s(self) -> float:
         """When contact ends if nobody answers any more."""
-        return float("inf") if self._voters is None else self._since_s + self._contact_s
+        if self._is_stale:
+            self._renew()
+        return self.surely_lasts_until_s
 
     def answered(self, other: int, sent_at_s: float) -> None:
         """`other` has answered what was sent then."""
         if self._voters is not None and other in self._voters:
             self._contacts[other] = max(sent_at_s, self._contacts.get(other, NEVER_S))
-            if sent_at_s > self._since_s:
-                self._renew()
+            self._is_stale = True
 
     def drop(self, other: int) -> None:
         """`other` does not count any more: it is dead for this node, or this node for it."""
@@ -53,6 +63,8 @@ class Majority:
         return [other for other, at_s in sorted(self._contacts.items()) if now_s - at_s < self._contact_s]
 
     def _renew(self) -> None:
+        """Not with every answer: most of the time it does not matter who else has answered."""
+        self._is_stale = False
         if self._voters is None:
             return
         present = {self.me}

@@ -45,6 +45,8 @@ class Standing:
         self.isolated = False
         self.calm_until_s = NEVER_S
         self._has_said_goodbye = False
+        voting = context.settings.voting
+        self._why_up = "it is in contact with a quorum" if voting else "it has been let in"
 
     # -- contact -------------------------------------------------------------------------------
 
@@ -56,7 +58,7 @@ class Standing:
             self._detector.on_late(now_s - context.timers.next_s)
         if self._majority.is_isolated(now_s) != self.isolated:
             self.judge()
-        self.calm_until_s = min(context.timers.next_s, self._majority.lasts_until_s)
+        self.calm_until_s = min(context.timers.next_s, self._majority.surely_lasts_until_s)
 
     def end(self) -> None:
         """The input has been handled."""
@@ -78,8 +80,7 @@ class Standing:
         if not self._peer.is_up:
             self.become(Life.STARTING, "it asks to be let in")
         elif not isolated:
-            voting = self._context.settings.voting
-            self.become(Life.UP, "it is in contact with a quorum" if voting else "it has been let in")
+            self.become(Life.UP, self._why_up)
         elif self.life is not Life.STARTING:
             self.become(Life.ISOLATED, self.isolation())
 

@@ -63,13 +63,6 @@ _SMALL_BYTES = 4096
 """A message up to here is quicker encoded anew for every child than taken apart and put together."""
 
 
-def _is_small(broadcast: Broadcast) -> bool:
-    if type(broadcast) is not Publication:
-        return True
-    payloads = broadcast.batch.payloads
-    return len(payloads) == 1 and len(payloads[0]) <= _SMALL_BYTES
-
-
 class Wire:
     """One node's encoder and decoder.
 
@@ -108,9 +101,13 @@ class Wire:
 
     def encode(self, message: AnyMessage) -> tuple[bytes, bytes]:
         """Head and tail; a small message has all of it in its head."""
-        if type(message) is not Copy or _is_small(message.broadcast):
+        if type(message) is not Copy:
             return self._encode(message), b""
         broadcast = message.broadcast
+        if type(broadcast) is not Publication or (
+            len(broadcast.batch.payloads) == 1 and len(broadcast.batch.payloads[0]) <= _SMALL_BYTES
+        ):
+            return self._encode(message), b""
         if broadcast is not self._broadcast:
             self._encode_into(broadcast, self._buffer)
             self._broadcast, self._raw, self._tail = broadcast, None, bytes(self._buffer)

@@ -12,9 +12,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from vcubeps.net.clock import now_s
 from vcubeps.net.gateway import refusals
 from vcubeps.net.measures import Histogram
-from vcubeps.net.shell import now_s
 from vcubeps.net.status import links_of, topics_of
 from vcubeps.node import greeting
 from vcubeps.node.lifecycle import Life

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from msgspec import structs
+
 from vcubeps.mixing import mix
 from vcubeps.node.settings import ClusterSettings, Detection, Limits, NodeSettings, Timing
 from vcubeps.sim.explore.nodes.faults import FAULTS, USUAL, stream
@@ -72,11 +74,15 @@ class Setup:
     """What is stored is there before the next output is carried out, as where the shell waits for the disk."""
     closes_at_end: bool = False
     """In the end all nodes are closed at once."""
+    has_trees: bool = False
+    """Messages travel over trees however few their recipients are."""
     has_even_delays: bool = False
     """All bytes are under way for `delay_s`."""
 
     def settings(self, partition: str | None = None) -> ClusterSettings:
         limits = Limits(unacknowledged_max=3, queue_messages_max=4) if self.small_limits else Limits()
+        if self.has_trees:
+            limits = structs.replace(limits, flat_recipients_max=0)
         timing = Timing(connect_timeout_s=2.0, reconnect_max_s=1.0, close_within_s=2.0)
         return ClusterSettings(
             cluster="explored",
@@ -121,6 +127,7 @@ def draw_setup(seed: int, allowed: Allowed) -> Setup:
         answering=_answering(stream(seed, "answering"), nodes),
         has_instant_disk=stream(seed, "instant disk").random() < 0.5,
         closes_at_end=stream(seed, "closing").random() < 0.25,
+        has_trees=stream(seed, "trees").random() < 0.5,
     )
     limit = setup.settings().voters_max
     return setup if setup.voters is None or len(setup.voters) <= limit else replace(setup, voters=some)
