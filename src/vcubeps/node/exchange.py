@@ -167,7 +167,9 @@ class Exchange:
                 topic = self.memberships.topics.get(message.broadcast.topic)
                 if topic is not None and topic.full:
                     self.memberships.gate(topic, other, message.hop)
-            self.carry_out(self._peer.receive(other, message, len(body)), self._links.reads_little)
+            outputs = self._peer.receive(other, message, self._frame_bytes)
+            if outputs:
+                self.carry_out(outputs, self._links.reads_little)
         except ProtocolViolation:
             self.violations += 1
             raise

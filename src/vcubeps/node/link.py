@@ -95,7 +95,7 @@ class Link:
         "_asked_at_s", "_asked_number", "_attempt", "_banned", "_by_relay", "_bytes_max", "_connected_at_s",
         "_context", "_greetings", "_greetings_heard", "_pause_s", "_retry", "_ways", "address", "arrived",
         "connection", "gone", "heard_at_s", "inbox", "incarnation", "instance", "is_wanted", "other", "outbox",
-        "problem", "round_trip_at_s",
+        "problem", "round_trip_at_s", "tells",
     )  # fmt: skip
 
     def __init__(self, context: Context, ways: Ways, other: int, address: str) -> None:
@@ -129,6 +129,8 @@ class Link:
         """Why the other node will not talk to this one, as it said last; None once it does."""
         self._banned: tuple[int, Refusal] | None = None
         """Instance that broke the protocol, and how: it is not listened to any more."""
+        self.tells = False
+        """What is written next also tells how far this side has received."""
         self.is_wanted = False
         """There has to be a connection although nothing waits to be sent: something may be expected of the other."""
         self._retry: Timer | None = None
@@ -159,7 +161,8 @@ class Link:
             and not outbox.unsent_size
             and len(head) + len(tail) <= _SMALL_BYTES
         ):
-            self._context.outputs.append(Write(connection, outbox.append_sent(target, head, tail)))
+            data = outbox.append_sent(target, head, tail)
+            self._context.outputs.append(Write(connection, self._told() + data if self.tells else data))
             if not self._asked_number:
                 self._asked_number, self._asked_at_s = outbox.last, self._context.now_s
         else:
@@ -183,8 +186,8 @@ class Link:
         parts = outbox.take_unsent() if size else []
         if size and not self._asked_number:
             self._asked_number, self._asked_at_s = outbox.last, self._context.now_s
-        if inbox.untold_bytes >= TELL_BYTES or (tell and inbox.last != inbox.told):
-            parts += (frame(RECEIVED, inbox.tell()), b"")
+        if inbox.untold_bytes >= TELL_BYTES or ((tell or (self.tells and parts)) and inbox.last != inbox.told):
+            parts += (self._told(), b"")
         if parts:
             self._write_frames(connection, parts, size)
 
@@ -197,6 +200,12 @@ class Link:
         """The other side has not been told of all that it sent."""
         self._ways.owing[self] = None
         self._context.is_dirty = True
+
+    def _told(self) -> bytes:
+        """The frame that tells it."""
+        self.tells = False
+        self._ways.owing.pop(self, None)
+        return frame(RECEIVED, self.inbox.tell())
 
     def say(self, kind: int, number: int = 0) -> bool:
         """Write a frame without a body at once; False if there is no connection."""

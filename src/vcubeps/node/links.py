@@ -367,15 +367,20 @@ class Links:
         if ways.owing and not self._owing_timer:
             self._owing_timer = True
             within_s = self._context.settings.timing.acknowledge_within_s
-            self._context.timers.at(self._context.now_s + within_s, self._acknowledge)
+            self._context.timers.at(self._context.now_s + within_s / 2, self._acknowledge)
 
     def _acknowledge(self) -> None:
+        """For half of the time a link waits for something to be written that can tell of what it has received; then
+        that is written by itself."""
         self._owing_timer = False
-        owing, self._ways.owing = self._ways.owing, {}
-        for link in owing:
-            link.flush(tell=True)
+        owing = self._ways.owing
+        for link in list(owing):
+            del owing[link]
+            if link.tells:
+                link.flush(tell=True)
             if link.connection is not None and link.inbox.told != link.inbox.last:
-                link.owe()  # nothing could be written now
+                link.owe()
+                link.tells = True
 
     def ping(self, other: int) -> None:
         """Ask `other` for a sign of life; connect first, if need be."""
