@@ -37,7 +37,7 @@ from vcubeps.node.lifecycle import Life
 from vcubeps.node.machine import Machine
 from vcubeps.node.settings import ClusterSettings, host_and_port
 from vcubeps.protocol.errors import UsageError
-from vcubeps.protocol.outputs import Acknowledged, Deliver, MemberJoined, MemberLeft
+from vcubeps.protocol.outputs import Acknowledged, MemberJoined, MemberLeft
 
 log = logging.getLogger("vcubeps.node")
 
@@ -76,6 +76,7 @@ class Shell:
             tells_all=tracer is not None,
         )
         self._context = self.machine.context
+        self._context.write_at_once = self._write
         self.received = self.machine.received
         """As transports call it."""
         self.started_s = now_s()
@@ -97,10 +98,8 @@ class Shell:
         self._joins: dict[str, asyncio.Future[None]] = {}
         self._leaves: dict[str, asyncio.Future[None]] = {}
         self._rooms: dict[str, deque[asyncio.Future[None]]] = {}
-        self._calls: deque[tuple[Subscription, Deliver]] = deque()
-        """What the application's functions are to be given when the outputs at hand have been carried out."""
         self._carriers: dict[type, Callable[[Any], None]] = {
-            out.Write: self._write,
+            out.Write: self._write_later,
             out.WriteAll: self._write_all,
             out.Dial: self._dial,
             out.Close: lambda o: self._end(o.connection, abort=False),
@@ -138,18 +137,19 @@ class Shell:
         machine, context = self.machine, self._context
         if context.outputs:
             self._is_carrying = True
-            carriers, calls = self._carriers, self._calls
+            context.write_at_once = (
+                None  # the application may publish from inside: that comes after these outputs
+            )
+            carriers = self._carriers
             try:
                 while outputs := machine.take_outputs():
                     for output in outputs:
                         carriers[type(output)](output)
-                    while calls:  # not before: the application may call back
-                        subscription, delivered = calls.popleft()
-                        subscription.call(delivered)
                     if not context.outputs:
                         break
             finally:
                 self._is_carrying = False
+                context.write_at_once = self._write
         if context.is_dirty and not self._turn_scheduled:
             self._turn_scheduled = True
             self.loop.call_soon(self._end_turn)
@@ -219,12 +219,19 @@ class Shell:
     # What is written on a connection that is closing is lost: its link is about to hear of that, and keeps what it
     # sends.
 
-    def _write(self, output: out.Write) -> None:
-        transport = self._transports.get(output.connection)
+    def _write(self, connection: Connection, data: bytes) -> None:
+        transport = self._transports.get(connection)
         if transport is not None and not transport.socket.is_closing():
-            transport.socket.write(output.data)
+            transport.socket.write(data)
+
+    def _write_later(self, output: out.Write) -> None:
+        # It may have failed since that was decided, in the course of what the application did.
+        if self.machine.life is not Life.FAILED:
+            self._write(output.connection, output.data)
 
     def _write_all(self, output: out.WriteAll) -> None:
+        if self.machine.life is Life.FAILED:
+            return
         transport = self._transports.get(output.connection)
         if transport is not None and not transport.socket.is_closing():
             transport.socket.writelines(output.parts)
@@ -266,9 +273,9 @@ class Shell:
 
     def _deliver(self, output: out.Delivered) -> None:
         batch = output.batch
-        for subscription in self.subscriptions.get(batch.topic, ()):
+        for subscription in list(self.subscriptions.get(batch.topic, ())):
             if subscription.deliver(batch, output.size):
-                self._calls.append((subscription, batch))
+                subscription.call(batch)
 
     def publish(self, subscription: Subscription, payload: bytes) -> Receipt | None:
         """Accepted when it returns; None while the topic is under back-pressure."""

@@ -28,11 +28,16 @@ Inputs. Each is a method of `Machine`.
 - A `Reader` counts what has been delivered to one subscription and not been read. The shell lowers it when the
   application reads, and says `read` if the topic `is_full`.
 
+A shell may set `context.write_at_once`, between inputs and not while it carries out outputs. Then a `Write` that comes
+before all other outputs is carried out by calling it, while the input is being handled; it must not make an input in
+turn.
+
 Outputs, in `outputs.py`, are carried out in their order, before the next input where that is possible. `Write`s on
 one connection keep their order. What has been written on a connection that is lost may or may not have arrived: links
 send it again. `Store` has to be on stable storage before `stored` is said; the machine gives out nothing more until
-then. What is delivered is given to the application in the order of the outputs; it may be called after the last of
-them, and an input that it makes from inside is made then.
+then. What is delivered is given to the application in the order of the outputs. It may be called at once, and what it
+then asks for is an input like any other: its outputs come after those at hand. If the node fails in the course of that,
+what is left at hand of `Write`, `WriteAll`, `Dial` and `Store` is not carried out any more.
 
 Fail-stop. After `Failed` or `Closed` nothing is sent, acknowledged or delivered any more, whatever happens. An
 exception out of an input other than those named is a fault: tell the machine (`fault`), and it fails.

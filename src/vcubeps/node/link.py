@@ -162,7 +162,7 @@ class Link:
             and len(head) + len(tail) <= _SMALL_BYTES
         ):
             data = outbox.append_sent(target, head, tail)
-            self._context.outputs.append(Write(connection, self._told() + data if self.tells else data))
+            self._context.write(connection, self._told() + data if self.tells else data)
             if not self._asked_number:
                 self._asked_number, self._asked_at_s = outbox.last, self._context.now_s
         else:
@@ -186,7 +186,9 @@ class Link:
         parts = outbox.take_unsent() if size else []
         if size and not self._asked_number:
             self._asked_number, self._asked_at_s = outbox.last, self._context.now_s
-        if inbox.untold_bytes >= TELL_BYTES or ((tell or (self.tells and parts)) and inbox.last != inbox.told):
+        if inbox.untold_bytes >= TELL_BYTES or (
+            (tell or (self.tells and parts)) and inbox.last != inbox.told
+        ):
             parts += (self._told(), b"")
         if parts:
             self._write_frames(connection, parts, size)

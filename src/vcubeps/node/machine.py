@@ -77,7 +77,6 @@ class Machine:
         self.standing = Standing(
             self.context, self.peer, self.links, self.exchange, self.majority, self.detector
         )
-        self._is_storing = False
 
     # -- inputs of the shell -------------------------------------------------------------------
 
@@ -155,14 +154,14 @@ class Machine:
 
     def stored(self, now_s: float) -> None:
         """The incarnation of the last `Store` is on stable storage."""
-        self._is_storing = False
+        self.context.is_storing = False
         self.standing.begin(now_s)
         self.standing.end()
 
     def store_failed(self, reason: str, now_s: float) -> None:
         """It is not. To go on without would be to use its counters twice, some day."""
         self.context.now_s = now_s
-        self._is_storing = False
+        self.context.is_storing = False
         self.standing.fail(
             f"node {self.id} cannot go on as incarnation {self.peer.incarnation}: {reason}", False
         )
@@ -290,14 +289,14 @@ class Machine:
         """What is to be carried out now, in this order."""
         context = self.context
         outputs = context.outputs
-        if not outputs or self._is_storing:
+        if not outputs or context.is_storing:
             return []
         context.outputs = []
         if context.stores:
             for place, output in enumerate(outputs):
                 if type(output) is Store:
                     context.stores -= 1
-                    self._is_storing = True
+                    context.is_storing = True
                     context.outputs = outputs[place + 1 :]
                     return outputs[: place + 1]
         return outputs

@@ -24,6 +24,10 @@ _READS_SLOWLY_S = 0.03
 """Between two messages."""
 
 
+_SENT = (out.Write, out.WriteAll, out.Dial, out.Store)
+"""What a node that has failed does not do any more."""
+
+
 class WatchedExchange(Exchange):
     """Counts how much has arrived from whom."""
 
@@ -98,8 +102,6 @@ class Process:
         """What the world has last seen of whom it holds dead."""
         self.restarts_s: deque[float] = deque(maxlen=4)
         """When it has started again as another incarnation, the last times."""
-        self._calls: deque[Deliver] = deque()
-        """What the application is called with when the outputs at hand have been carried out."""
         self._reading: set[str] = set()
         """Topics that the application will read."""
         self._waiting: list[Callable[[], object]] = []
@@ -241,7 +243,7 @@ class Process:
 
     def _delivered(self, batch: Deliver) -> None:
         if self._answers:
-            self._calls.append(batch)
+            self._call(batch)
         elif batch.topic not in self._reading and not self._host.has_fault("stuck", self.node):
             self._reading.add(batch.topic)
             self._agenda.after(0.0, self._read, batch.topic)
@@ -287,13 +289,15 @@ class Process:
             return
         self._is_carrying = True
         machine, host = self.machine, self._host
+        machine.context.write_at_once = (
+            None  # what the application does from inside comes after these outputs
+        )
         while self.is_alive:
             outputs = machine.take_outputs()
             if outputs:
                 for output in outputs:
-                    self._carry_out(output)
-                while self._calls:  # not before: what the application does then are inputs
-                    self._call(self._calls.popleft())
+                    if machine.life is not Life.FAILED or type(output) not in _SENT:
+                        self._carry_out(output)
             elif not machine.is_dirty or self._turn_ends:
                 break
             elif host.ends_turn_late():
@@ -304,6 +308,7 @@ class Process:
                 machine.end_turn(self._clock.now_s())
                 host.on_input(self)
         self._is_carrying = False
+        machine.context.write_at_once = self._write_at_once
         if machine.next_tick_s != self._tick_for_s and self.is_alive:
             self._set_timer(machine.next_tick_s)
 
@@ -324,6 +329,9 @@ class Process:
         if self._tick_at_s == at_s:
             self._tick_at_s = self._tick_for_s = None
             self._input(self.machine.tick)
+
+    def _write_at_once(self, connection: Connection, data: bytes) -> None:
+        self._carry_out(out.Write(connection, data))
 
     def _carry_out(self, output: Any) -> None:
         kind = type(output)
