@@ -187,7 +187,7 @@ ABLATIONS: Mapping[str, Ablation] = {
     ),
     "goodbye-is-not-final": Ablation(
         "A greeting of a process that has said goodbye is void.",
-        _goodbye_is_not_final, frozenset({"refused"}), 20,
+        _goodbye_is_not_final, frozenset({"refused"}), 43,
         frozenset({"close", "pairs", "sides", "flapping"}), frozenset({"close", "pairs"}),
     ),
     "relays-lose-nothing": Ablation(
@@ -196,7 +196,7 @@ ABLATIONS: Mapping[str, Ablation] = {
     ),
     "voters-like-others": Ablation(
         "Voters are asked first when contact with a quorum is about to run out.",
-        _voters_like_others, frozenset({"recovery"}), 6, frozenset(), frozenset(), (8, 12),
+        _voters_like_others, frozenset({"recovery"}), 437, frozenset(), frozenset(), (8, 12),
     ),
     "isolated-may-suspect": Ablation(
         "An isolated node suspects nobody.",
