@@ -64,7 +64,7 @@ from vcubeps.protocol.messages import (
     addressed_incarnation,
     incarnation_of,
 )
-from vcubeps.protocol.outputs import Deliver, Output, Send, Unsubscribed
+from vcubeps.protocol.outputs import Deliver, Output, Send, Subscribed, Unsubscribed
 from vcubeps.protocol.peer import Peer
 from vcubeps.protocol.topic import Phase, Topic
 from vcubeps.protocol.worker import Worker
@@ -479,6 +479,21 @@ def rejoining_nodes_have_forgotten(patch: Patch) -> None:
         return {node: counter for node, counter in leave(self).items() if node == self.local.me}
 
     patch.setattr(Topic, "leave", own_only)
+
+
+@ablation(
+    "8: a subscription begins right after what the members reported",
+    Search(only("joins unordered heavy-tail"), checkers("floors"), 4340, 500),
+)
+def subscriptions_say_they_begin_later(patch: Patch) -> None:
+    take_outputs = Peer._take_outputs
+
+    def later(output: Output) -> Output:
+        if not isinstance(output, Subscribed):
+            return output
+        return replace(output, floors={node: floor + 2 for node, floor in output.floors.items()})
+
+    patch.setattr(Peer, "_take_outputs", lambda self: [later(output) for output in take_outputs(self)])
 
 
 # 9: batches

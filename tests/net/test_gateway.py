@@ -171,7 +171,12 @@ def test_a_gap_is_passed_on():
     async def main():
         async with serving(1) as door, door.talk() as talk:
             await talk.ask(op="subscribe", topic="room")
-            door.cluster[0]._shell._tell("room", Gap("room", "taken for crashed"))
+            door.cluster[0]._shell._tell("room", Gap("room", "taken for crashed", {1: 7}))
             return await talk.hear_any()
 
-    assert asyncio.run(main()) == {"event": "gap", "topic": "room", "reason": "taken for crashed"}
+    assert asyncio.run(main()) == {
+        "event": "gap",
+        "topic": "room",
+        "reason": "taken for crashed",
+        "after": {"1": 7},
+    }

@@ -31,6 +31,9 @@ class Gap(msgspec.Struct, frozen=True):
 
     topic: str
     reason: str
+    after: dict[int, int] = msgspec.field(default_factory=dict)
+    """Where it goes on, source → counter: of each, publications up to this one do not come any more, and those after it
+    do."""
 
 
 class Disconnected(msgspec.Struct, frozen=True):

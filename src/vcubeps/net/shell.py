@@ -112,7 +112,7 @@ class Shell:
             out.Joined: lambda o: _resolve(self._joins.pop(o.topic, None)),
             out.Left: self._left,
             out.Voided: self._voided,
-            out.Gap: lambda o: self._tell(o.topic, Gap(o.topic, o.reason)),
+            out.Gap: lambda o: self._tell(o.topic, Gap(o.topic, o.reason, o.after)),
             out.Room: self._room,
             out.TooSlow: self._too_slow,
             out.LifeChanged: self._life_changed,

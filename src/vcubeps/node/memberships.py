@@ -61,7 +61,7 @@ class Memberships:
             if self._core.may_join(name):
                 self._core.join(name)
         elif topic.stage is Stage.IN:
-            self._context.outputs.append(Joined(name, {}))
+            self._context.outputs.append(Joined(name))
 
     def unsubscribe(self, name: str, reader: Reader) -> None:
         topic = self.topics.get(name)
@@ -84,9 +84,9 @@ class Memberships:
         topic = self.topics[output.topic]
         topic.stage = Stage.IN
         if topic.gap is not None:
-            self._context.outputs.append(Gap(topic.name, topic.gap, {}))
+            self._context.outputs.append(Gap(topic.name, topic.gap, output.floors))
             topic.gap = None
-        self._context.outputs.append(Joined(topic.name, {}))
+        self._context.outputs.append(Joined(topic.name))
         self.wake(topic)
 
     def on_unsubscribed(self, name: str) -> None:

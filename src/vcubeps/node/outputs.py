@@ -80,8 +80,6 @@ class Joined(NodeOutput, frozen=True, eq=False):
     """The subscriptions of this node to `topic` are in effect everywhere."""
 
     topic: str
-    after: Barrier
-    """Where they begin: source → counter of its last publication that does not come."""
 
 
 class Left(NodeOutput, frozen=True, eq=False):
@@ -106,6 +104,7 @@ class Gap(NodeOutput, frozen=True, eq=False):
     topic: str
     reason: str
     after: Barrier
+    """Where they go on: source → counter of its last publication that does not come."""
 
 
 class Room(NodeOutput, frozen=True, eq=False):

@@ -93,6 +93,8 @@ class Subscribed(Output, frozen=True, gc=False):
 
     topic: str
     counter: int
+    floors: Barrier = msgspec.field(default_factory=dict)
+    """Where it begins: source → counter of its last publication that does not come."""
 
 
 class Unsubscribed(Output, frozen=True, gc=False):

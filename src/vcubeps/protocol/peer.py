@@ -63,7 +63,7 @@ class Peer:
     >>> [ask] = alice.subscribe("room")
     >>> [answer] = bob.receive(0, ask.message)
     >>> alice.receive(1, answer.message)
-    [Subscribed(topic='room', counter=1)]
+    [Subscribed(topic='room', counter=1, floors={})]
     >>> [type(output).__name__ for output in alice.publish("room", b"hello")]
     ['Accepted', 'Started', 'Deliver', 'Acknowledged']
     """

@@ -151,10 +151,14 @@ class LeftEvent(_Event):
 
 
 class GapEvent(_Event):
-    """Publications may be missing here: the other nodes took this one for crashed. The subscription goes on."""
+    """Publications may be missing here: the other nodes took this one for crashed. The subscription goes on.
+
+    `after` says where: of each source, publications up to this counter do not come any more, and those after it do.
+    """
 
     topic: str
     reason: str
+    after: dict[int, int]
 
 
 class DisconnectedEvent(_Event):

@@ -165,8 +165,8 @@ def _in_words(event: Event) -> dialogue.Event | None:
             return dialogue.JoinedEvent(topic=topic, node=node)
         case Left(topic, node, crashed):
             return dialogue.LeftEvent(topic=topic, node=node, crashed=crashed)
-        case Gap(topic, reason):
-            return dialogue.GapEvent(topic=topic, reason=reason)
+        case Gap(topic, reason, after):
+            return dialogue.GapEvent(topic=topic, reason=reason, after=after)
         case _:
             return None
 

@@ -17,6 +17,7 @@ from vcubeps.sim.explore.checkers.completeness import Completeness
 from vcubeps.sim.explore.checkers.declared_dead import DeclaredDead
 from vcubeps.sim.explore.checkers.errors import Errors
 from vcubeps.sim.explore.checkers.fifo_reception import FifoReception
+from vcubeps.sim.explore.checkers.floors import Floors
 from vcubeps.sim.explore.checkers.hygiene import Hygiene
 from vcubeps.sim.explore.checkers.integrity import Integrity
 from vcubeps.sim.explore.checkers.liveness import Liveness
@@ -39,6 +40,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     Views,
     Acquaintance,
     Hygiene,
+    Floors,
     Errors,
     Split,
     Quorum,
