@@ -56,10 +56,21 @@ def test_a_message_that_comes_alone_is_known_without_looking_for_others(
     sole = reader.sole_message(count)
 
     kind, number, body = written[0]
-    is_sole = stream == frame(*written[0]) and kind == Kind.MESSAGE and len(body) <= bytes_max
-    assert (sole is not None) == is_sole
+    is_message = kind == Kind.MESSAGE and len(body) <= bytes_max
+    told = {stream: -1 for stream in [frame(*written[0])] if is_message}
+    if is_message and len(written) > 1 and (written[1][0], written[1][2]) == (Kind.RECEIVED, b""):
+        told[frame(*written[0]) + frame(*written[1])] = written[1][1]
+    assert (sole is not None) == (stream in told)
     if sole is not None:
-        assert (sole[0], bytes(sole[1])) == (number, body)
+        assert (sole[0], bytes(sole[1]), sole[2]) == (number, body, told[stream])
+
+
+def test_a_message_with_what_has_been_received_behind_it_is_known_as_well() -> None:
+    reader, stream = FrameReader(100), frame(Kind.MESSAGE, 1, b"x") + frame(Kind.RECEIVED, 7)
+    reader.room[: len(stream)] = stream
+    sole = reader.sole_message(len(stream))
+    assert sole is not None
+    assert (sole[0], bytes(sole[1]), sole[2]) == (1, b"x", 7)
 
 
 def test_a_message_after_the_beginning_of_another_is_not_alone() -> None:

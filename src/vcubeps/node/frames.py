@@ -104,16 +104,23 @@ class FrameReader:
         self.room = self._buffer
         """Where the next bytes of the stream go; never empty. Then tell `received` how many there were."""
 
-    def sole_message(self, count: int) -> tuple[int, memoryview] | None:
-        """Number and body, if `count` more bytes are just one whole MESSAGE: nearly always while little arrives at a
-        time. None if they are not, and it is up to `received` to tell what they are."""
+    def sole_message(self, count: int) -> tuple[int, memoryview, int] | None:
+        """Number and body, if `count` more bytes are just one whole MESSAGE, with or without a RECEIVED behind it, and
+        the number of that, or -1: nearly always while little arrives at a time. None if they are not, and it is up to
+        `received` to tell what they are."""
         buffer = self._buffer
         if self._filled or not HEADER_BYTES <= count < len(buffer) <= self.USUAL_BYTES:
             return None
         size, kind, number = _unpack_header(buffer)
-        if kind != MESSAGE or size != count - HEADER_BYTES or size > self.bytes_max:
+        end = HEADER_BYTES + size
+        if kind != MESSAGE or size > self.bytes_max:
             return None
-        return number, buffer[HEADER_BYTES:count]
+        if end == count:
+            return number, buffer[HEADER_BYTES:end], -1
+        if end + HEADER_BYTES != count:
+            return None
+        size, kind, received = _unpack_header(buffer, end)
+        return (number, buffer[HEADER_BYTES:end], received) if kind == RECEIVED and not size else None
 
     def received(self, count: int) -> Iterator[Frame]:
         """The frames that `count` more bytes complete. Raises FrameError where the stream goes wrong, after those

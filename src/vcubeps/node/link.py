@@ -162,7 +162,7 @@ class Link:
             and len(head) + len(tail) <= _SMALL_BYTES
         ):
             data = outbox.append_sent(target, head, tail)
-            self._context.write(connection, self._told() + data if self.tells else data)
+            self._context.write(connection, data + self._told() if self.tells else data)
             if not self._asked_number:
                 self._asked_number, self._asked_at_s = outbox.last, self._context.now_s
         else:

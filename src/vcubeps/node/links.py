@@ -222,8 +222,11 @@ class Links:
             link = self._ways.links[connection.other]
             link.heard_at_s = self._context.now_s
             self.reads_little = count <= _LITTLE_BYTES
+            number, body, received = message
             try:
-                link.on_message(*message)
+                link.on_message(number, body)
+                if received >= 0 and connection.stage is Stage.OPEN:
+                    self._on_received(link, received)
             except _MISDEEDS as error:
                 self._punish(connection, error)
             self.reads_little = False
@@ -268,8 +271,7 @@ class Links:
         if kind == MESSAGE:
             link.on_message(number, body)
         elif kind == RECEIVED:
-            link.on_received(number)
-            self._watch(link)
+            self._on_received(link, number)
         elif kind == PART:
             link.on_part(number, body)
         elif kind == Kind.PING:
@@ -302,6 +304,10 @@ class Links:
         link.heard_at_s = self._context.now_s
         self._watch(link)
         self._receiver.on_greeted(link.other, greeting.incarnation, is_newer, greeting.dead)
+
+    def _on_received(self, link: Link, number: int) -> None:
+        link.on_received(number)
+        self._watch(link)
 
     def _on_goodbye(self, connection: Connection, link: Link, incarnation: int) -> None:
         link.on_goodbye(incarnation)
