@@ -179,7 +179,7 @@ ABLATIONS: Mapping[str, Ablation] = {
     ),
     "no-resend": Ablation(
         "What may have been lost with a connection is sent again on the next.",
-        _no_resend, frozenset({"refused"}), 0, frozenset({"reset"}), frozenset({"reset"}),
+        _no_resend, frozenset({"refused"}), 1, frozenset({"reset"}), frozenset({"reset"}),
     ),
     "newcomers-not-watched": Ablation(
         "A node that is back, and not let in yet, is asked for signs of life, and counts as contact.",
@@ -187,7 +187,7 @@ ABLATIONS: Mapping[str, Ablation] = {
     ),
     "goodbye-is-not-final": Ablation(
         "A greeting of a process that has said goodbye is void.",
-        _goodbye_is_not_final, frozenset({"refused"}), 43,
+        _goodbye_is_not_final, frozenset({"refused"}), 33,
         frozenset({"close", "pairs", "sides", "flapping"}), frozenset({"close", "pairs"}),
     ),
     "relays-lose-nothing": Ablation(

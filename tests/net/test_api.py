@@ -17,6 +17,7 @@ import pytest
 import vcubeps
 from net.live import FAST, Live, remains, run, until
 from vcubeps.net.events import Gap, Joined, Left
+from vcubeps.node import outputs as out
 from vcubeps.node.settings import Limits
 
 # -- subscribe and publish ------------------------------------------------------------------------
@@ -763,3 +764,33 @@ def test_a_small_program_runs_without_any_warning() -> None:
         line for line in done.stderr.splitlines() if not (line.startswith("Executing") and " took " in line)
     ]
     assert (done.returncode, done.stdout, slow_import) == (0, "hello\n", [])
+
+
+def test_topics_that_were_left_leave_nothing_behind() -> None:
+    async def main() -> None:
+        async with Live(2) as live:
+            for number in range(20):
+                async with live[0].subscribe(f"room {number}"):
+                    pass
+            shell = live[0]._shell
+            assert not shell.receipts
+            assert not shell.watch._asked
+            assert not shell.subscriptions
+
+    run(main())
+
+
+def test_a_mistake_while_outputs_are_carried_out_ends_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with vcubeps.LocalCluster(2) as cluster:
+            shell = cluster[0]._shell
+
+            def fails(*_: object) -> None:
+                raise RuntimeError("a mistake")
+
+            monkeypatch.setitem(shell._carriers, out.Joined, fails)
+            with pytest.raises(vcubeps.NodeError, match="a mistake"):
+                await cluster[0].subscribe("room")
+            assert shell.failed.is_set()
+
+    run(main())

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from vcubeps.node import outputs as out
+from vcubeps.node.connection import Connection
 from vcubeps.node.lifecycle import Life
 from vcubeps.node.machine import Machine
 from vcubeps.node.settings import ClusterSettings, NodeSettings
 from vcubeps.node.topics import Reader
+from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.peer import Peer
 from vcubeps.sim.explore.nodes.scenarios import SCENARIOS, Scenario
 from vcubeps.sim.explore.nodes.search import run_operations
@@ -101,3 +104,57 @@ def test_a_node_that_has_failed_refuses_every_call() -> None:
     outputs = machine.take_outputs()
     assert connection.is_ended
     assert not [output for output in outputs if isinstance(output, SENT)]
+
+
+def a_node_in_contact() -> Machine:
+    """Alone, and a member of a topic."""
+    settings = ClusterSettings(cluster="c", nodes=(NodeSettings(id=0, address="n0:1"),))
+    machine = Machine(settings, 0, 0, 1, 1000.0)
+    machine.start(1000.0)
+    machine.subscribe("room", Reader(10, 1000), 1000.0)
+    machine.take_outputs()
+    return machine
+
+
+INPUTS: dict[str, tuple[str, str, Callable[[Machine], object]]] = {
+    "accepted": ("links", "accepted", lambda machine: machine.accepted("x", 1001.0)),
+    "opened": ("links", "opened", lambda machine: machine.opened(Connection(1), 1001.0)),
+    "lost": ("links", "lost", lambda machine: machine.lost(Connection(1), 1001.0)),
+    "writable": ("links", "writable", lambda machine: machine.writable(Connection(1), 1001.0)),
+    "received": ("links", "received", lambda machine: machine.received(Connection(1), 5, 1001.0)),
+    "tick": ("standing", "begin", lambda machine: machine.tick(1001.0)),
+    "end_turn": ("exchange", "release", lambda machine: machine.end_turn(1001.0)),
+    "publish": ("exchange", "publish", lambda machine: machine.publish("room", b"m", 1001.0)),
+    "subscribe": ("memberships", "subscribe", lambda m: m.subscribe("other", Reader(1, 1), 1001.0)),
+    "unsubscribe": ("memberships", "unsubscribe", lambda m: m.unsubscribe("room", Reader(1, 1), 1001.0)),
+    "read": ("memberships", "relieve", lambda machine: machine.read("room", 1001.0)),
+    "close": ("standing", "close", lambda machine: machine.close(1001.0)),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_mistake_during_any_input_ends_the_node(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    part, method, make = INPUTS[name]
+    machine = a_node_in_contact()
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(type(getattr(machine, part)), method, fails)
+    make(machine)
+
+    outputs = machine.take_outputs()
+    assert machine.life is Life.FAILED
+    assert any(type(output) is out.Failed for output in outputs)
+    assert not [output for output in outputs if isinstance(output, SENT)]
+
+
+def test_what_the_application_does_wrong_ends_nothing() -> None:
+    machine = a_node_in_contact()
+
+    with pytest.raises(UsageError):
+        machine.publish("room", "no bytes", 1001.0)  # type: ignore[arg-type]
+    with pytest.raises(UsageError):
+        machine.subscribe("", Reader(1, 1), 1001.0)
+
+    assert machine.life is Life.UP

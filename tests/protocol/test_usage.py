@@ -330,3 +330,13 @@ def test_topic_must_be_valid_unicode() -> None:
 def test_batch_size_must_be_within_the_limit(items: int) -> None:
     with pytest.raises(UsageError, match=f"got {items}"):
         Peer(0, range(2), batch_items_max=items)
+
+
+@pytest.mark.parametrize("time_ns", [-1, 1 << 64])
+def test_a_time_has_64_bits(wire: Wire, time_ns: int) -> None:
+    before = snapshot(wire.peers[0])
+
+    with pytest.raises(UsageError, match=f"a time has 64 bits, got {time_ns}"):
+        wire.peers[0].publish(T, b"m", time_ns)
+
+    assert snapshot(wire.peers[0]) == before

@@ -35,6 +35,12 @@ class Watch:
         """The application joins or leaves `topic`."""
         self._asked[topic] = time_ns()
 
+    def left(self, topic: str) -> None:
+        """The node has left `topic`, and nobody wants to join it."""
+        self._asked.pop(topic, None)
+        for key in [key for key in self._arrivals if key[0] == topic]:
+            del self._arrivals[key]
+
     def __call__(self, now_s: float, node: int, incarnation: int, what: Any) -> None:
         kind, tracer, now_ns = type(what), self.tracer, time_ns()
         if kind is Deliver:

@@ -1,7 +1,7 @@
 """The asyncio shell of one node: sockets, timers, disk and the application's futures around its machine.
 
 Everything happens in one thread of one event loop. A message causes no task switch: it is handled where it is
-read, and what it causes is written at the end of the turn.
+read, and what it causes is written meanwhile, or at the end of the turn where more comes at a time.
 """
 
 from __future__ import annotations
@@ -143,8 +143,14 @@ class Shell:
             carriers = self._carriers
             try:
                 while outputs := machine.take_outputs():
-                    for output in outputs:
-                        carriers[type(output)](output)
+                    try:
+                        for output in outputs:
+                            carriers[type(output)](output)
+                    except (
+                        Exception
+                    ) as error:  # what was at hand is lost: it must not go on as if it were not
+                        log.exception("node %d: a fault", self.id)
+                        machine.fault(error)
                     if not context.outputs:
                         break
             finally:
@@ -245,6 +251,8 @@ class Shell:
             dialling.cancel()
 
     def _dial(self, output: out.Dial) -> None:
+        if self.machine.life is Life.FAILED:
+            return
         task = self.loop.create_task(self._connect(output.connection, output.address))
         self._dialling[output.connection] = task
 
@@ -262,6 +270,8 @@ class Shell:
     # -- the disk ------------------------------------------------------------------------------
 
     def _store(self, output: out.Store) -> None:
+        if self.machine.life is Life.FAILED:
+            return
         try:
             self._incarnations.store(output.incarnation)
         except ConfigError as error:
@@ -274,7 +284,7 @@ class Shell:
     def _deliver(self, output: out.Delivered) -> None:
         batch = output.batch
         for subscription in list(self.subscriptions.get(batch.topic, ())):
-            if subscription.deliver(batch, output.size):
+            if not subscription.is_closed and subscription.deliver(batch, output.size):
                 subscription.call(batch)
 
     def publish(self, subscription: Subscription, payload: bytes) -> Receipt | None:
@@ -287,10 +297,10 @@ class Shell:
                 )
             )
         name, machine = subscription.topic, self.machine
-        # Within one turn the time of its beginning does: what leaves is judged at its end.
-        at_s = self._context.now_s if self._turn_scheduled else now_s()
-        counter = machine.publish(name, payload, at_s, time_ns())
+        counter = machine.publish(name, payload, now_s(), time_ns())
         if not counter:
+            self.carry_out()
+            self.check_alive()
             return None
         if not self._turn_scheduled or self._context.outputs:
             self.carry_out()
@@ -351,6 +361,8 @@ class Shell:
         _resolve(self._leaves.pop(output.topic, None))
         if not self.subscriptions.get(output.topic):
             self.subscriptions.pop(output.topic, None)
+            self.receipts.pop(output.topic, None)
+            self.watch.left(output.topic)
             self.measures.leave(output.topic)
 
     def _voided(self, output: out.Voided) -> None:

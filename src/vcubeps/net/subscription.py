@@ -281,7 +281,7 @@ class Subscription:
 
     def deliver(self, batch: Deliver, size: int) -> bool:
         """A batch of `size` bytes, which the reader's backlog counts already if it waits to be read here. Whether it
-        has to be given to `call`, after the outputs at hand."""
+        has to be given to `call`."""
         if self._reads:
             self._batches.append((batch, size))
             if self._readers:

@@ -1,7 +1,8 @@
 """Frames on a connection between two nodes: how bytes are cut into them. No sockets here.
 
 A frame is a header (bytes of the body, kind, number) and a body. The number is that of the message in a
-MESSAGE or PART, of the last one received in a RECEIVED, the incarnation in a GOODBYE, and 0 otherwise.
+MESSAGE or PART, of the last one received in a RECEIVED, the incarnation in a GOODBYE, a time in
+PING and PONG, a node in PROBE and PROBED, and 0 otherwise.
 """
 
 from __future__ import annotations

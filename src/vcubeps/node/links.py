@@ -146,11 +146,9 @@ class Links:
 
     # -- connections come and go ---------------------------------------------------------------
 
-    def accepted(self, name: str) -> Connection:
-        """Somebody has connected, from where `name` says."""
-        connection = Connection(name=name)
+    def accepted(self, connection: Connection) -> None:
+        """Somebody has connected."""
         self._expect_greeting(connection)
-        return connection
 
     def _expect_greeting(self, connection: Connection) -> None:
         self._ways.connections[connection] = None
@@ -276,6 +274,8 @@ class Links:
             link.on_part(number, body)
         elif kind == Kind.PING:
             link.say(Kind.PONG, number)
+            if connection.via != NOBODY:  # a relay may have dropped it, and nobody would notice
+                link.say(Kind.RECEIVED, link.inbox.last)
         elif kind == Kind.PONG:
             link.on_pong(min(number / _MICROSECONDS, self._context.now_s))
         elif kind == Kind.PROBE:

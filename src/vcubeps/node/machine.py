@@ -5,13 +5,15 @@ What a shell owes a node, and what it may do, is at the head of the package.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import wraps
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, Concatenate, ParamSpec
 
 from vcubeps.node.connection import Connection, Stage
 from vcubeps.node.context import Context
 from vcubeps.node.detector import Detector
+from vcubeps.node.errors import NodeError
 from vcubeps.node.exchange import Exchange, Observer
 from vcubeps.node.greeting import Identity, Refusal
 from vcubeps.node.lifecycle import Life
@@ -23,9 +25,30 @@ from vcubeps.node.settings import ClusterSettings, shared_settings
 from vcubeps.node.standing import Standing
 from vcubeps.node.topics import Reader
 from vcubeps.protocol import Peer
+from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.limits import check_topic
 from vcubeps.protocol.messages import ANY_INCARNATION, Fence
 from vcubeps.protocol.voters import Voters
+
+_P = ParamSpec("_P")
+
+
+def _or_fails(
+    handle: Callable[Concatenate[Machine, _P], None],
+) -> Callable[Concatenate[Machine, _P], None]:
+    """An input during which something happens that must not ends the node. The application's mistakes do not."""
+
+    @wraps(handle)
+    def guarded(self: Machine, /, *arguments: _P.args, **options: _P.kwargs) -> None:
+        try:
+            handle(self, *arguments, **options)
+        except (UsageError, NodeError):
+            raise
+        except Exception as error:
+            self.fault(error)
+
+    return guarded
+
 
 UP, CLOSING, ENDED = Life.UP, Life.CLOSING, Stage.ENDED
 """By these names on the path of every message."""
@@ -80,6 +103,7 @@ class Machine:
 
     # -- inputs of the shell -------------------------------------------------------------------
 
+    @_or_fails
     def start(self, now_s: float) -> None:
         """Begin. A node that ran before is let in by the others first."""
         self.context.now_s = now_s
@@ -92,25 +116,33 @@ class Machine:
 
     def accepted(self, name: str, now_s: float) -> Connection:
         """Somebody has connected, from where `name` says."""
+        connection = Connection(name=name)
+        self._accepted(connection, now_s)
+        return connection
+
+    @_or_fails
+    def _accepted(self, connection: Connection, now_s: float) -> None:
         self.standing.begin(now_s)
-        connection = self.links.accepted(name)
+        self.links.accepted(connection)
         if self.standing.has_ended:
             self.links.abort_all()
         self.standing.end()
-        return connection
 
+    @_or_fails
     def opened(self, connection: Connection, now_s: float) -> None:
         """What was dialled is there."""
         self.standing.begin(now_s)
         self.links.opened(connection)
         self.standing.end()
 
+    @_or_fails
     def lost(self, connection: Connection, now_s: float) -> None:
         """It is no more, or could not be made."""
         self.standing.begin(now_s)
         self.links.lost(connection)
         self.standing.end()
 
+    @_or_fails
     def writable(self, connection: Connection, now_s: float) -> None:
         """What waited on a connection that was paused has been written."""
         self.standing.begin(now_s)
@@ -122,27 +154,26 @@ class Machine:
         standing = self.standing
         if standing.has_ended or connection.stage is ENDED:
             return
-        if now_s < standing.calm_until_s:
-            self.context.now_s = now_s
-        else:
-            standing.begin(now_s)
         try:
+            if now_s < standing.calm_until_s:
+                self.context.now_s = now_s
+            else:
+                standing.begin(now_s)
             self.links.received(connection, count)
+            if standing.life is CLOSING:
+                standing.advance_closing()
         except Exception as error:
             self.fault(error)
-        if standing.life is CLOSING:
-            standing.advance_closing()
 
+    @_or_fails
     def tick(self, now_s: float) -> None:
         """It is `next_tick_s`, or later."""
         self.standing.begin(now_s)
         if not self.standing.has_ended:
-            try:
-                self.context.timers.run(now_s)
-            except Exception as error:
-                self.fault(error)
+            self.context.timers.run(now_s)
         self.standing.end()
 
+    @_or_fails
     def end_turn(self, now_s: float) -> None:
         """All that has happened at this time has been told: what has waited for company leaves."""
         self.standing.begin(now_s)
@@ -152,6 +183,7 @@ class Machine:
             self.links.end_turn()
         self.standing.end()
 
+    @_or_fails
     def stored(self, now_s: float) -> None:
         """The incarnation of the last `Store` is on stable storage."""
         self.context.is_storing = False
@@ -175,6 +207,7 @@ class Machine:
 
     # -- inputs of the application -------------------------------------------------------------
 
+    @_or_fails
     def subscribe(self, topic: str, reader: Reader, now_s: float) -> None:
         """In effect with `Joined`. Raises Isolated where nothing may be started."""
         check_topic(topic)
@@ -184,6 +217,7 @@ class Machine:
         self.memberships.subscribe(topic, reader)
         self.standing.end()
 
+    @_or_fails
     def unsubscribe(self, topic: str, reader: Reader, now_s: float) -> None:
         """Nothing is delivered to `reader` from now on; with the last one the topic is left, which ends with `Left`."""
         self.standing.begin(now_s)
@@ -195,20 +229,27 @@ class Machine:
         """The counter of a publication that is accepted; 0 if it has to wait, and `Room` says when to try again. Raises
         Isolated where nothing may be started. `time_ns` is the time of day, which others are told."""
         standing = self.standing
-        if now_s < standing.calm_until_s:
-            self.context.now_s = now_s
-        else:
-            standing.begin(now_s)
-        if standing.life is not UP:
-            standing.check_open()
-            standing.check_contact()
-        return self.exchange.publish(topic, payload, time_ns)
+        try:
+            if now_s < standing.calm_until_s:
+                self.context.now_s = now_s
+            else:
+                standing.begin(now_s)
+            if standing.life is not UP:
+                standing.check_open()
+                standing.check_contact()
+            return self.exchange.publish(topic, payload, time_ns)
+        except (UsageError, NodeError):
+            raise
+        except Exception as error:
+            self.fault(error)
+            return 0
 
     def is_full(self, name: str) -> bool:
         """Whether so much waits in the topic that `read` has to be told when less does."""
         topic = self.memberships.topics.get(name)
         return topic is not None and topic.full
 
+    @_or_fails
     def read(self, name: str, now_s: float) -> None:
         """The application has read something, and its reader's backlog has been lowered."""
         self.standing.begin(now_s)
@@ -217,6 +258,7 @@ class Machine:
             self.memberships.relieve(topic)
         self.standing.end()
 
+    @_or_fails
     def declare_dead(self, node: int, now_s: float) -> None:
         """An operator says that `node` has crashed."""
         self.standing.begin(now_s)
@@ -224,6 +266,7 @@ class Machine:
         self.on_silence(node, "an operator has said so")
         self.standing.end()
 
+    @_or_fails
     def close(self, now_s: float) -> None:
         """Leave every topic, say goodbye, end: with `Closed`."""
         if self.life in (Life.CLOSING, Life.CLOSED, Life.FAILED):

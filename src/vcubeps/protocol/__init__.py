@@ -8,13 +8,15 @@ Inputs. Each is a method of `Peer`; it returns a list of outputs, or raises and 
 
 - `start()` comes first, once. A peer is made with the nodes that the cluster starts with, or with seeds. First
   incarnations of such nodes are up at once and know each other, without `Up` and `Arrived`.
-- `subscribe(topic)`, `unsubscribe(topic)`, `publish(topic, payload)` come from the application. A `UsageError` is its
+- `subscribe(topic)`, `unsubscribe(topic)`, `publish(topic, payload, time_ns)` come from the application; the time is
+  passed on, and nothing depends on it. A `UsageError` is its
   fault, or the driver's; `can_subscribe`, `can_unsubscribe` and `can_publish` say beforehand what makes sense.
 - `accept(topic, payload)` is `publish` in two steps. It causes no outputs: it returns the counter, and promises a later
   `release(topic)`, as soon as possible; any inputs may come between, further publications too. What waits may leave
   before the release. A release that finds nothing waiting does nothing.
-- `receive(sender, message)`: a message of another node has arrived. The driver has checked its types, which a typed
-  decoder does; values are checked here. A `ProtocolViolation` is the sender's fault.
+- `receive(sender, message, size_max)`: a message of another node has arrived, of so many bytes at most: a driver that
+  says less than it has switches the check of sizes off. The driver has checked its types, which a typed decoder does;
+  values are checked here. A `ProtocolViolation` is the sender's fault.
 - `suspect(node, incarnation)`: that incarnation, and those before it, have crashed, for all this node is concerned.
   There is no way back. It is the one that `present` or `Arrived` named, or a newer one that the driver has heard of. A
   node that leaves for good just stops: its goodbye, to whoever hears it, is such a report.

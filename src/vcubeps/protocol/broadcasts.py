@@ -17,6 +17,7 @@ from vcubeps.protocol.limits import (
     MAX_BATCH_BYTES,
     MAX_PAYLOAD_BYTES,
     MAX_QUEUED,
+    MAX_TIME_NS,
     check_payload,
     check_topic,
 )
@@ -125,6 +126,8 @@ class Broadcasts:
             self._check_contact(name)
         if type(payload) is not bytes or len(payload) > MAX_PAYLOAD_BYTES:
             check_payload(payload)
+        if not 0 <= time_ns <= MAX_TIME_NS:
+            raise UsageError(f"a time has 64 bits, got {time_ns}: give nanoseconds since 1970, or nothing")
         if len(waiting.counters) >= MAX_QUEUED:
             raise UsageError(
                 f"{MAX_QUEUED} publications on {name!r} wait already, which is the limit: wait for Acknowledged"

@@ -19,6 +19,9 @@ MAX_BATCH_BYTES = 4 << 20
 MAX_QUEUED = 1 << 16
 """Most publications of one topic that may wait for the broadcast under way."""
 
+MAX_TIME_NS = (1 << 64) - 1
+"""Latest time of a publication."""
+
 MAX_INCARNATION = (1 << 22) - 1
 """A node may come back this many times."""
 
