@@ -17,6 +17,7 @@ from ablations import (
 from crash_stories import at_work, crash_without_a_trace, is_subscription, members_of
 from vcubeps.protocol.broadcasts import Broadcasts
 from vcubeps.protocol.messages import Copy, Welcome
+from vcubeps.protocol.outputs import Deliver, Subscribed
 from vcubeps.protocol.peer import Peer
 from wire import Wire
 
@@ -278,3 +279,31 @@ def test_with_what_its_predecessor_held_for_dead_it_would_come_up_without_them(
     graves_outlive_a_restart(monkeypatch)
 
     assert who_was_cut_off_comes_back().peers[3].is_up
+
+
+def test_a_subscription_does_not_begin_after_what_a_node_published_to_it_and_then_left() -> None:
+    """Seed 1438486441491633188 of the world of nodes: the SUB of 0 reaches 3 a second time, after a crash, when 3 is
+    leaving. It reports its last publication, which it had addressed to 0."""
+    wire = Wire(Peer, range(4))
+    for node in (1, 3):
+        wire.subscribe(node, T)
+        wire.run()
+    wire.hold(2, 0)
+    wire.subscribe(0, T)
+    wire.run()
+    wire.publish(3, T, b"m")
+    wire.run()
+    wire.hold(3, 1)
+    wire.unsubscribe(3, T)
+    wire.run()
+    wire.crash(2)
+    for node in (0, 1, 3):
+        wire.suspect(node, 2, 0)
+    wire.run()
+
+    [subscribed, delivered] = [each for each in wire.outputs[0] if isinstance(each, Subscribed | Deliver)]
+
+    assert isinstance(subscribed, Subscribed)
+    assert isinstance(delivered, Deliver)
+    assert subscribed.floors == {3: 1}
+    assert delivered.items == ((2, b"m"),)

@@ -267,7 +267,7 @@ class Broadcasts:
         topic.purge_dead()
         topic.phase = MEMBER
         if not topic.closing:
-            self._local.emit(Subscribed(topic.name, topic.counter, dict(topic.past.barrier)))
+            self._local.emit(Subscribed(topic.name, topic.counter, topic.floors()))
         self._release(topic.deliver_all())
 
     def _left(self, worker: Worker, name: str, counter: int) -> None:

@@ -264,6 +264,16 @@ class Topic:
             else:
                 self.holdback.append(message)
 
+    def floors(self) -> Barrier:
+        """Where the subscription begins: source → counter of its last publication that does not come."""
+        floors = dict(self.past.barrier)
+        for source, queue in self.holdback.queues.items():
+            # One that left meanwhile may have reported what it had published to this node before.
+            first = next((message.batch.first for message in queue if type(message) is Publication), None)
+            if first is not None and floors.get(source, 0) >= first:
+                floors[source] = first - 1
+        return floors
+
     # -- delivery -----------------------------------------------------------------------------
 
     def close(self) -> list[Task]:
