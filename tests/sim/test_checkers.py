@@ -352,6 +352,40 @@ class TestFifoReception:
         assert story.violated(at_end=False) == set()
 
 
+class TestFloors:
+    def test_trips_on_what_the_subscription_said_would_not_come(self, story: Story) -> None:
+        story.start(0, 201)
+        story.out(1, Subscribed(ROOM, 100, {0: 201}))
+        story.deliver(1, 0, 201)
+
+        assert story.violated(at_end=False) == {"floors"}
+
+    def test_trips_on_a_batch_that_begins_below_the_floor(self, story: Story) -> None:
+        story.start(0, 201)
+        story.start(0, 202)
+        story.out(1, Subscribed(ROOM, 100, {0: 201}))
+        story.deliver(1, 0, 201, 202)
+
+        assert story.violated(at_end=False) == {"floors"}
+
+    def test_accepts_what_comes_after_the_floor_and_what_others_publish(self, story: Story) -> None:
+        story.start(0, 202)
+        story.start(2, 201)
+        story.out(1, Subscribed(ROOM, 100, {0: 201}))
+        story.deliver(1, 0, 202)
+        story.deliver(1, 2, 201)
+
+        assert story.violated(at_end=False) == set()
+
+    def test_a_later_subscription_has_floors_of_its_own(self, story: Story) -> None:
+        story.start(0, 202)
+        story.out(1, Subscribed(ROOM, 100, {0: 300}))
+        story.out(1, Subscribed(ROOM, 200, {0: 201}))
+        story.deliver(1, 0, 202)
+
+        assert story.violated(at_end=False) == set()
+
+
 class TestLiveness:
     def test_trips_on_a_publication_that_is_never_started(self, story: Story) -> None:
         story.join(0)
