@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import vcubeps
 from net.live import Live, run
+from vcubeps.net import shell
 from vcubeps.node import topics
 from vcubeps.node.settings import Limits
 from vcubeps.node.topics import ALONE_S, LocalTopic
@@ -44,5 +46,25 @@ def test_a_publication_that_comes_alone_is_under_way_when_publish_returns_and_a_
             measures = live[1]._shell.measures
             measures.sort_in()
             assert (measures.batch_items.count, measures.batch_items.total) == (3, 7)
+
+    run(main())
+
+
+def test_every_publication_is_judged_by_the_clock_however_long_the_turn_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with vcubeps.LocalCluster(1) as cluster, cluster[0].subscribe("room", reads=False) as room:
+            node, shown_s = cluster[0]._shell, list[float]()
+            real_s = shell.now_s
+            monkeypatch.setattr(shell, "now_s", lambda: real_s() + 5.0 * len(shown_s))
+            node._turn_scheduled = True  # as in the middle of a turn
+            for number in range(3):
+                await room.publish(b"%d" % number)
+                shown_s.append(node.machine.context.now_s)
+            node._turn_scheduled = False
+            monkeypatch.setattr(shell, "now_s", lambda: real_s() + 15.0)
+            assert shown_s[1] - shown_s[0] >= 5.0
+            assert shown_s[2] - shown_s[1] >= 5.0
 
     run(main())

@@ -66,6 +66,10 @@ class Store(NodeOutput, frozen=True, eq=False):
     incarnation: int
 
 
+DONE_NO_MORE = (Write, WriteAll, Dial, Store)
+"""What a node that has failed does not ask for any more, nor does a shell carry it out."""
+
+
 # What the application is told.
 
 

@@ -9,16 +9,13 @@ from vcubeps.node.exchange import Exchange
 from vcubeps.node.lifecycle import TRANSITIONS, Life
 from vcubeps.node.links import Links
 from vcubeps.node.majority import NEVER_S, Majority
-from vcubeps.node.outputs import Closed, Dial, Failed, LifeChanged, Store, Write, WriteAll
+from vcubeps.node.outputs import DONE_NO_MORE, Closed, Failed, LifeChanged
 from vcubeps.protocol import Peer
 
 _LEAVING_SHARE = 0.8
 """Of the time that closing may take, for what is to be acknowledged."""
 _GOODBYE_S = 0.2
 """How long the others are given to end their connections after a goodbye."""
-
-_SENT = (Write, WriteAll, Dial, Store)
-"""What a node that has failed does not do any more."""
 
 
 class Standing:
@@ -132,7 +129,7 @@ class Standing:
         if self.has_ended:
             return
         context = self._context
-        context.outputs[:] = [each for each in context.outputs if not isinstance(each, _SENT)]
+        context.outputs[:] = [each for each in context.outputs if not isinstance(each, DONE_NO_MORE)]
         context.stores = 0
         self.become(Life.FAILED, reason)
         self._links.abort_all()

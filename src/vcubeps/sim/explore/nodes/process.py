@@ -24,10 +24,6 @@ _READS_SLOWLY_S = 0.03
 """Between two messages."""
 
 
-_SENT = (out.Write, out.WriteAll, out.Dial, out.Store)
-"""What a node that has failed does not do any more."""
-
-
 class WatchedExchange(Exchange):
     """Counts how much has arrived from whom."""
 
@@ -296,7 +292,7 @@ class Process:
             outputs = machine.take_outputs()
             if outputs:
                 for output in outputs:
-                    if machine.life is not Life.FAILED or type(output) not in _SENT:
+                    if machine.life is not Life.FAILED or type(output) not in out.DONE_NO_MORE:
                         self._carry_out(output)
             elif not machine.is_dirty or self._turn_ends:
                 break
