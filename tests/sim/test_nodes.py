@@ -12,8 +12,12 @@ import pytest
 from node_ablations import ABLATIONS, CAMPAIGN_SEED
 from vcubeps.node import backoff
 from vcubeps.node import outputs as out
+from vcubeps.node.connection import NOBODY
 from vcubeps.node.detector import Detector
+from vcubeps.node.frames import HEADER_BYTES, KIND_AT, Kind
 from vcubeps.node.lifecycle import Life
+from vcubeps.node.link import RELAYED_BYTES, Link, unpack_relayed
+from vcubeps.node.links import Links
 from vcubeps.protocol.outputs import Deliver, Restarted, Started
 from vcubeps.sim.explore.campaigns import schedule_seed
 from vcubeps.sim.explore.nodes.conduct import PROMISES
@@ -293,6 +297,37 @@ def test_two_nodes_that_do_not_reach_each_other_talk_through_a_third() -> None:
     assert record.stall_s({2, 5}, FAULT_AT_S, 9.0) <= 2.0
     of_the_other = [at_s for at_s, at, what in record.of(Deliver) if (at, what.source) == (5, 2)]
     assert any(5.0 < at_s < 9.0 for at_s in of_the_other)
+
+
+def test_what_a_relay_loses_of_acknowledgements_is_made_good_by_the_next_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody sends anything again, so nothing else would show the sender that all has arrived."""
+    on_frame, relay = Links._on_frame, Link.relay
+    answering: list[int] = []
+    kept: list[int] = []
+
+    def noticing(self: Links, connection: Any, kind: int, number: int, body: memoryview) -> None:
+        is_question = kind == Kind.PING and connection.via != NOBODY
+        answering.append(kind) if is_question else None
+        on_frame(self, connection, kind, number, body)
+        answering.clear()
+        if is_question:
+            kept.append(len(self.link(connection.other).outbox))
+
+    def losing(self: Link, *parts: bytes | memoryview) -> None:
+        whole = b"".join(parts)
+        _, source, _, _ = unpack_relayed(whole)
+        kind = whole[RELAYED_BYTES - HEADER_BYTES + KIND_AT]
+        if kind != Kind.RECEIVED or answering or source != self._context.id:
+            relay(self, *parts)
+
+    monkeypatch.setattr(Links, "_on_frame", noticing)
+    monkeypatch.setattr(Link, "relay", losing)
+    played(Scenario("", (Operation(3.0, "cut", text="2/5", for_s=12.0),), until_s=8.0))
+
+    assert max(kept) > 2
+    assert kept[-8:] == [0] * 8, "both have nothing left once all is quiet"
 
 
 @pytest.mark.parametrize("name", ["one-of-eight", "hears-only"])
