@@ -47,6 +47,7 @@ class System:
 
 
 SYSTEMS = {
+    "bare": System("bare sockets", "peers.bare", "asyncio", "it comes with Python"),
     "zeromq": System("ZeroMQ", "peers.zeromq", "zmq", "pip install pyzmq", variants=("NODROP", "default")),
     "zenoh": System(
         "Zenoh", "peers.zenoh_peer", "zenoh", "pip install eclipse-zenoh", variants=("BLOCK", "DROP")

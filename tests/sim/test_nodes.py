@@ -105,6 +105,12 @@ def test_a_large_world_holds() -> None:
     assert run_schedule(schedule_seed(CAMPAIGN_SEED, 1), Allowed(40, 40)).violations == ()
 
 
+def test_what_a_process_asked_before_it_was_killed_is_not_blamed_on_an_outdated_one_after_it() -> None:
+    """12:1 asks to be let in, and is killed; 12 starts as incarnation 1 once more and is refused; then the others can
+    let the first one in."""
+    assert run_schedule(288077457519764643, Allowed(faults=frozenset(FAULTS))).violated == ()
+
+
 def test_a_schedule_is_its_seed() -> None:
     transcripts = []
     for _ in range(2):

@@ -58,20 +58,21 @@ class Conduct:
         """How often each process has refused others, by cause, as far as that has been judged."""
         self.strangers: set[int] = set()
         """Nodes that run with another cluster file, or as an incarnation that was used before."""
-        self.outdated: dict[int, int] = {}
-        """The latter, and as which."""
+        self.outdated: dict[int, tuple[int, int]] = {}
+        """The latter → as which incarnation and instance."""
         self.is_closing = False
         """All nodes are being closed."""
 
     def _report(self, name: str, now_s: float, node: int, text: str) -> None:
         self.violations.append(Violation(name, int(now_s * 1e6), node, text))
 
-    def started(self, node: int, other_file: bool, outdated: int | None) -> None:
-        is_strange = other_file or outdated is not None
-        (self.strangers.add if is_strange else self.strangers.discard)(node)
+    def started(self, process: Process, other_file: bool, is_outdated: bool) -> None:
+        node = process.node
+        (self.strangers.add if other_file or is_outdated else self.strangers.discard)(node)
         self.outdated.pop(node, None)
-        if outdated is not None:
-            self.outdated[node] = outdated
+        if is_outdated:
+            identity = process.machine.links.identity
+            self.outdated[node] = identity.incarnation, identity.instance
 
     # -- while it runs -------------------------------------------------------------------------
 
@@ -107,8 +108,10 @@ class Conduct:
             self._judge_refusals(now_s, process, output.text)
         elif kind is out.Delivered and node in self.outdated and output.batch.source != node:
             self._report("outdated", now_s, node, "delivers what others publish")
-        elif kind is out.Recovered and self.outdated.get(output.node) == output.incarnation:
-            if process.machine.peer.is_up:  # one that is not presumes whom it has not met
+        elif kind is out.Recovered and output.node in self.outdated:
+            # It may have been asked by the process that was this incarnation before, and have had to wait until now.
+            instance = process.machine.links.link(output.node).instance
+            if self.outdated[output.node] == (output.incarnation, instance):
                 self._report("outdated", now_s, node, f"deals with {output.node}:{output.incarnation}")
         elif kind is out.Failed:
             self._failed(now_s, process, output)

@@ -252,7 +252,7 @@ class World:
         settings = self._settings
         if other_file:
             settings = self._setup.settings("continue" if self._setup.voters is not None else "majority")
-        self.conduct.started(node, other_file, incarnation)
+        is_outdated = incarnation is not None
         if incarnation is None:
             incarnation = self._disks.next(node)
         self._starts += 1
@@ -260,6 +260,7 @@ class World:
         process = Process(self, self._clocks[node], settings, node, incarnation, seed, self._observe,
                           node in self._setup.answering)  # fmt: skip
         self.processes[node] = process
+        self.conduct.started(process, other_file, is_outdated)
         if self._transcript is not None:
             self._transcript.started(self.agenda.now_s, node, incarnation)
         self.streams.dark.discard(node)
