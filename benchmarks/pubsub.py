@@ -18,6 +18,8 @@ each. Own messages do not count, though Redis and VCube-PS deliver them too. Eve
 every source came exactly once and in order; this check is part of the CPU time, and its share is shown. CPU time is
 user and system time of all processes and the server, from the start until all has been delivered or the wait ends.
 
+`bare` is no system: the same frames over bare sockets, in Python, as a floor.
+
 Needs `pip install pyzmq eclipse-zenoh nats-py redis uvloop`, nats-server and redis-server for what is to be compared.
 """
 

@@ -29,8 +29,9 @@ def verdicts(rows: list[Row], sizes: list[int]) -> list[Verdict]:
     found = []
     for size in sizes:
         found += [
-            _at_most(rows, "saturation", size, "zeromq", 1.0, required=False),
+            _at_most(rows, "saturation", size, "zeromq", 1.05 if size < 1024 else 0.85, required=False),
             _at_most(rows, "saturation", size, "zenoh", 1.0, required=True),
+            _at_most(rows, "latency", size, "zenoh", 1.05, required=False),
             _at_most(rows, "latency", size, "zenoh", 1.2, required=True),
             *(_no_loss(rows, mode, size) for mode in MODES),
         ]
