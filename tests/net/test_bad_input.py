@@ -81,7 +81,7 @@ def redirect(node: Node, other: int, address: str) -> None:
     link = node._shell.machine.links.link(other)
     link.address = address
     if link.connection is not None:
-        node._shell._transports[link.connection].abort()
+        node._shell.sockets._transports[link.connection].abort()
 
 
 def greeting(

@@ -33,7 +33,7 @@ def test_a_node_that_is_not_let_in_yet_says_so_and_publishes_nothing():
         incarnations.next()
         shell = Shell(ClusterSettings(cluster="c", nodes=nodes), 0, incarnations)
         node = Node(shell)
-        await shell.listen(address)
+        await shell.sockets.listen(address)
         shell.start()
         async with door_of(node) as door:
             answers = [

@@ -524,7 +524,7 @@ def test_what_cannot_be_confirmed_because_the_connection_is_full_is_confirmed_la
             links._acknowledge()
             assert link.inbox.told <= received
             assert link in links._ways.owing
-            shell.on_writable(link.connection)
+            shell.sockets.on_writable(link.connection)
             links._acknowledge()
             shell.carry_out()
             await until(lambda: live[0]._shell.machine.links.link(1).outbox.first > received)

@@ -73,7 +73,7 @@ async def start_node(
     shell = Shell(settings, node, incarnations, tracer)
     opened = Node(shell)
     try:
-        await shell.listen(mine.listen or mine.address, sock)
+        await shell.sockets.listen(mine.listen or mine.address, sock)
         shell.start()
         if mine.gateway is not None:
             from vcubeps.net.gateway import Gateway  # noqa: PLC0415 - needs aiohttp, which takes its time

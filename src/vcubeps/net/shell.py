@@ -1,4 +1,4 @@
-"""The asyncio shell of one node: sockets, timers, disk and the application's futures around its machine.
+"""The asyncio shell of one node: timers, disk and the application's futures around its machine, and its sockets.
 
 Everything happens in one thread of one event loop. A message causes no task switch: it is handled where it is
 read, and what it causes is written meanwhile, or at the end of the turn where more comes at a time.
@@ -7,11 +7,9 @@ read, and what it causes is written meanwhile, or at the end of the turn where m
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import math
 import secrets
-import socket
 import time
 import weakref
 from collections import deque
@@ -21,28 +19,24 @@ from typing import Any
 
 from vcubeps.net.clock import now_s
 from vcubeps.net.config import ConfigError
-from vcubeps.net.errors import ListenError, NodeClosed, NodeRefused, Unacknowledged
+from vcubeps.net.errors import NodeClosed, NodeRefused, Unacknowledged
 from vcubeps.net.event_queue import EventQueue
 from vcubeps.net.events import Crashed, Event, Gap, Joined, Left, LifeChanged, NodeEvent, Recovered, Suspected
 from vcubeps.net.incarnation import IncarnationStore, VolatileIncarnation
 from vcubeps.net.measures import Measures
 from vcubeps.net.observers import Watch
+from vcubeps.net.sockets import Sockets
 from vcubeps.net.subscription import Receipt, Receipts, Subscription
 from vcubeps.net.tracer import NOBODY_ASKED_NS, Tracer
-from vcubeps.net.transport import Transport
 from vcubeps.node import outputs as out
-from vcubeps.node.connection import Connection
 from vcubeps.node.errors import NodeError
 from vcubeps.node.lifecycle import Life
 from vcubeps.node.machine import Machine
-from vcubeps.node.settings import ClusterSettings, host_and_port
+from vcubeps.node.settings import ClusterSettings
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.outputs import Acknowledged, MemberJoined, MemberLeft
 
 log = logging.getLogger("vcubeps.node")
-
-_TURNS_TO_APPEAR = 5
-"""Turns of the loop until a connection that it accepted before it stopped listening has certainly been made."""
 
 _SLOW_WARNING_S = 5.0
 """How long a publication may wait for its own node's subscription to be read before that is logged."""
@@ -76,18 +70,14 @@ class Shell:
             tells_all=tracer is not None,
         )
         self._context = self.machine.context
-        self._context.write_at_once = self._write
-        self.received = self.machine.received
-        """As transports call it."""
+        self.sockets = Sockets(node, self.machine, self.carry_out)
+        self._context.write_at_once = self.sockets.write
         self.started_s = now_s()
         self.failure: Exception | None = None
         """Why this node can do nothing any more."""
         self.failed = asyncio.Event()
         self._up = asyncio.Event()
         self._closed: asyncio.Future[out.Closed] | None = None
-        self._transports: dict[Connection, Transport] = {}
-        self._dialling: dict[Connection, asyncio.Task[None]] = {}
-        self._server: asyncio.Server | None = None
         self._turn_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s = math.inf
@@ -99,11 +89,7 @@ class Shell:
         self._leaves: dict[str, asyncio.Future[None]] = {}
         self._rooms: dict[str, deque[asyncio.Future[None]]] = {}
         self._carriers: dict[type, Callable[[Any], None]] = {
-            out.Write: self._write_later,
-            out.WriteAll: self._write_all,
-            out.Dial: self._dial,
-            out.Close: lambda o: self._end(o.connection, abort=False),
-            out.Abort: lambda o: self._end(o.connection, abort=True),
+            **self.sockets.carriers,
             out.Store: self._store,
             out.Delivered: self._deliver,
             Acknowledged: lambda o: self.receipts[o.topic].acknowledged(o.counter),
@@ -155,7 +141,7 @@ class Shell:
                         break
             finally:
                 self._is_carrying = False
-                context.write_at_once = self._write
+                context.write_at_once = self.sockets.write
         if context.is_dirty and not self._turn_scheduled:
             self._turn_scheduled = True
             self.loop.call_soon(self._end_turn)
@@ -177,95 +163,6 @@ class Shell:
         self._timer, self._timer_at_s = None, math.inf
         self.machine.tick(now_s())
         self.carry_out()
-
-    # -- sockets -------------------------------------------------------------------------------
-
-    async def listen(self, address: str, sock: socket.socket | None = None) -> None:
-        """Take connections on `address`, or on `sock`, which listens already."""
-        try:
-            if sock is not None:
-                self._server = await self.loop.create_server(lambda: Transport(self), sock=sock)
-            else:
-                host, port = host_and_port(address)
-                self._server = await self.loop.create_server(lambda: Transport(self), host, port)
-        except OSError as error:
-            problem = f"node {self.id} cannot listen on {address}: "
-            if error.errno == errno.EADDRINUSE:
-                raise ListenError(
-                    problem
-                    + "the port is in use; stop the program that has it (perhaps this node runs already), or "
-                    "give the node another address in the cluster file"
-                ) from None
-            raise ListenError(
-                problem
-                + f"{error.strerror or error}; give an address of this machine, as `address` or `listen`"
-            ) from None
-
-    def on_made(self, transport: Transport) -> Connection:
-        connection = transport.connection
-        if connection is None:
-            connection = self.machine.accepted(transport.peer_name, now_s())
-            self._transports[connection] = transport
-        else:
-            self._transports[connection] = transport
-            self.machine.opened(connection, now_s())
-        self.carry_out()
-        return connection
-
-    def on_writable(self, connection: Connection) -> None:
-        self.machine.writable(connection, now_s())
-        self.carry_out()
-
-    def on_lost(self, transport: Transport) -> None:
-        connection = transport.connection
-        if connection is not None and self._transports.pop(connection, None) is not None:
-            self.machine.lost(connection, now_s())
-            self.carry_out()
-
-    # What is written on a connection that is closing is lost: its link is about to hear of that, and keeps what it
-    # sends.
-
-    def _write(self, connection: Connection, data: bytes) -> None:
-        transport = self._transports.get(connection)
-        if transport is not None and not transport.socket.is_closing():
-            transport.socket.write(data)
-
-    def _write_later(self, output: out.Write) -> None:
-        # It may have failed since that was decided, in the course of what the application did.
-        if self.machine.life is not Life.FAILED:
-            self._write(output.connection, output.data)
-
-    def _write_all(self, output: out.WriteAll) -> None:
-        if self.machine.life is Life.FAILED:
-            return
-        transport = self._transports.get(output.connection)
-        if transport is not None and not transport.socket.is_closing():
-            transport.socket.writelines(output.parts)
-
-    def _end(self, connection: Connection, abort: bool) -> None:
-        transport = self._transports.pop(connection, None)
-        if transport is not None:
-            transport.abort() if abort else transport.close()
-        dialling = self._dialling.pop(connection, None)
-        if dialling is not None:
-            dialling.cancel()
-
-    def _dial(self, output: out.Dial) -> None:
-        if self.machine.life is Life.FAILED:
-            return
-        task = self.loop.create_task(self._connect(output.connection, output.address))
-        self._dialling[output.connection] = task
-
-    async def _connect(self, connection: Connection, address: str) -> None:
-        try:
-            host, port = host_and_port(address)
-            await self.loop.create_connection(lambda: Transport(self, connection), host, port)
-        except (OSError, ValueError) as error:  # ValueError: the host has no valid name
-            log.debug("node %d: cannot reach %s: %s", self.id, address, error)
-            self.machine.lost(connection, now_s())
-            self.carry_out()
-        finally:
-            self._dialling.pop(connection, None)
 
     # -- the disk ------------------------------------------------------------------------------
 
@@ -505,7 +402,7 @@ class Shell:
     async def close(self) -> None:
         """Leave every topic, say goodbye, end everything; within `close_within_s` or a little more."""
         unacknowledged: dict[str, int] = {}
-        await self._stop_listening()
+        await self.sockets.stop_listening()
         if self.failure is None:
             self._closed = self.loop.create_future()
             self.failure = NodeClosed(f"node {self.id} has been closed: open it again")
@@ -521,13 +418,7 @@ class Shell:
         self._end_all(self.failure)
         if self._timer is not None:
             self._timer.cancel()
-        for dialling in list(self._dialling.values()):
-            dialling.cancel()
-        for transport in list(self._transports.values()):
-            transport.abort()
-        if self._server is not None:
-            await self._server.wait_closed()
-        await asyncio.sleep(0)  # aborted transports report their loss in the next turn
+        await self.sockets.close()
         if self.tracer is not None:
             await self.tracer.close()
         self._incarnations.close()
@@ -537,16 +428,6 @@ class Shell:
                 f"node {self.id} was closed before all had received its publications: {counts} were accepted and not "
                 "acknowledged; wait for their receipts before, or raise timing.close_within_s"
             )
-
-    async def _stop_listening(self) -> None:
-        """Asyncio leaves a connection open for ever that it accepted in the turn before the server was closed."""
-        if self._server is None:
-            return
-        for sock in self._server.sockets:
-            self.loop.remove_reader(sock.fileno())
-        for _ in range(_TURNS_TO_APPEAR):
-            await asyncio.sleep(0)
-        self._server.close()
 
 
 def _resolve(waiter: asyncio.Future[None] | None) -> None:
