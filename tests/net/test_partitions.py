@@ -39,6 +39,13 @@ def test_a_node_that_is_cut_off_says_so_and_alone_starts_again() -> None:
                 await members[2].publish(b"alone")
             with pytest.raises(vcubeps.Isolated):
                 await live[2].subscribe("other")
+            with pytest.raises(vcubeps.Isolated):
+                live[2].declare_dead(0)
+            assert [topic.topic for topic in live[2].status().topics] == ["room"], (
+                "what was refused leaves nothing"
+            )
+            shell = live[2]._shell
+            assert {"other"}.isdisjoint({*shell.receipts, *shell._joins, *shell.watch._asked})
             await (await members[0].publish(b"we go on")).acknowledged()
             assert live[0].members("room") == (0, 1)
 

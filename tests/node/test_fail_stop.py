@@ -10,6 +10,7 @@ import pytest
 
 from vcubeps.node import outputs as out
 from vcubeps.node.connection import Connection
+from vcubeps.node.errors import NodeError
 from vcubeps.node.lifecycle import Life
 from vcubeps.node.machine import Machine
 from vcubeps.node.settings import ClusterSettings, NodeSettings
@@ -149,9 +150,39 @@ def test_a_mistake_during_any_input_ends_the_node(name: str, monkeypatch: pytest
     assert not [output for output in outputs if isinstance(output, SENT)]
 
 
+def test_a_node_that_fails_while_its_disk_is_waited_for_says_so() -> None:
+    machine = Machine(SETTINGS, 0, 0, 1, 1000.0)
+    machine.start(1000.0)
+    restarted(machine)
+    assert type(machine.take_outputs()[-1]) is out.Store
+
+    machine.fault(RuntimeError("x"))
+
+    outputs = machine.take_outputs()
+    assert type(outputs[-1]) is out.Failed
+    assert not [output for output in outputs if isinstance(output, SENT)]
+
+
+@pytest.mark.parametrize("error", [UsageError("a mistake"), NodeError("a mistake")])
+def test_what_would_be_the_applications_mistake_ends_a_node_where_no_application_asks(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = a_node_in_contact()
+
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(type(machine.standing), "begin", fails)
+    machine.tick(1001.0)
+
+    assert machine.life is Life.FAILED
+
+
 def test_what_the_application_does_wrong_ends_nothing() -> None:
     machine = a_node_in_contact()
 
+    with pytest.raises(UsageError, match="cannot publish on 'nowhere' without a subscription"):
+        machine.publish("nowhere", b"m", 1001.0)
     with pytest.raises(UsageError):
         machine.publish("room", "no bytes", 1001.0)  # type: ignore[arg-type]
     with pytest.raises(UsageError):

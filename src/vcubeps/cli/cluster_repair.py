@@ -88,28 +88,31 @@ def _declare_dead(args: argparse.Namespace, directory: ClusterDirectory) -> int:
             f"if node {node} lives, it has to start again, and its subscriptions have a gap: add --yes to declare it "
             "dead"
         )
-    told = loops.run(_tell(settings, node))
+    told, refusals = loops.run(_tell(settings, node))
     if told is None:
-        print(f"vcubeps cluster: no other node answers: node {node} is not declared dead", file=sys.stderr)
+        why = "; ".join(refusals) or "no other node answers"
+        print(f"vcubeps cluster: node {node} is not declared dead: {why}", file=sys.stderr)
         return 1
     print(f"node {told} tells the others that node {node} has crashed")
     return 0
 
 
-async def _tell(settings: ClusterSettings, node: int) -> int | None:
-    """The node that has been asked; None if nobody could be."""
+async def _tell(settings: ClusterSettings, node: int) -> tuple[int | None, list[str]]:
+    """The node that has done it, the first that can; None, and what each has said, if none can."""
     from vcubeps.net.gateway.client import GatewayClient, GatewayError  # noqa: PLC0415
 
+    refusals = []
     for other in settings.nodes:
         if other.id == node or other.gateway is None:
             continue
         try:
             async with GatewayClient(url_of(other.gateway)) as client:
                 await client.declare_dead(node)
-        except GatewayError:
+        except GatewayError as error:
+            refusals.append(str(error))
             continue
-        return other.id
-    return None
+        return other.id, []
+    return None, refusals
 
 
 # -- voters ------------------------------------------------------------------------------------------

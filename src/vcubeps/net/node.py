@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -48,6 +49,7 @@ class Node:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self.gateway: _Closable | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     @property
     def id(self) -> int:
@@ -176,7 +178,19 @@ class Node:
         return self._shell.failure
 
     async def close(self) -> None:
-        """Leave every topic and end; the other nodes know that it has ended."""
+        """Leave every topic and end; the other nodes know that it has ended.
+
+        Raises `Unacknowledged` if it cannot be known whether all have received what was published here, and the reason
+        if the node fails meanwhile; it has ended all the same. Whoever calls it while that is under way waits for the
+        same end; later calls do nothing.
+        """
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        elif self._closing.done():
+            return
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         if self.gateway is not None:
             await self.gateway.close()
         await self._shell.close()

@@ -77,7 +77,8 @@ class Shell:
         """Why this node can do nothing any more."""
         self.failed = asyncio.Event()
         self._up = asyncio.Event()
-        self._closed: asyncio.Future[out.Closed] | None = None
+        self._closed: asyncio.Future[dict[str, int]] | None = None
+        """Topic → publications that were not acknowledged: how closing has ended."""
         self._turn_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s = math.inf
@@ -256,11 +257,17 @@ class Shell:
 
     def _left(self, output: out.Left) -> None:
         _resolve(self._leaves.pop(output.topic, None))
-        if not self.subscriptions.get(output.topic):
-            self.subscriptions.pop(output.topic, None)
-            self.receipts.pop(output.topic, None)
-            self.watch.left(output.topic)
+        if self._forget(output.topic):
             self.measures.leave(output.topic)
+
+    def _forget(self, name: str) -> bool:
+        """Drop what is kept of a topic, unless it is still subscribed to, or being left. Whether it was dropped."""
+        if self.subscriptions.get(name) or name in self.machine.memberships.topics:
+            return False
+        self.subscriptions.pop(name, None)
+        self.receipts.pop(name, None)
+        self.watch.left(name)
+        return True
 
     def _voided(self, output: out.Voided) -> None:
         receipts = self.receipts.get(output.topic)
@@ -298,12 +305,16 @@ class Shell:
         self.check_alive()
         await self.wait_until_up()
         subscription.receipts = self.receipts.setdefault(name, Receipts(name))
-        self.measures.topic(name)
         self.watch.asked(name)
+        try:
+            self.machine.subscribe(name, subscription.reader, now_s())
+        except Exception:
+            self._forget(name)
+            raise
+        self.measures.topic(name)
         joined = self._joins.get(name)
         if joined is None:
             joined = self._joins[name] = self.loop.create_future()
-        self.machine.subscribe(name, subscription.reader, now_s())
         self.subscriptions.setdefault(name, []).append(subscription)
         try:
             self.carry_out()
@@ -369,6 +380,8 @@ class Shell:
         log.error("%s", error)
         self._end_all(error)
         self.failed.set()
+        if self._closed is not None and not self._closed.done():
+            self._closed.set_exception(error)
 
     def _end_all(self, error: Exception) -> None:
         self.failure = self.failure or error
@@ -397,11 +410,12 @@ class Shell:
 
     def _on_closed(self, output: out.Closed) -> None:
         if self._closed is not None and not self._closed.done():
-            self._closed.set_result(output)
+            self._closed.set_result(output.unacknowledged)
 
     async def close(self) -> None:
-        """Leave every topic, say goodbye, end everything; within `close_within_s` or a little more."""
+        """Leave every topic, say goodbye, end everything; within `close_within_s` or a little more. Once."""
         unacknowledged: dict[str, int] = {}
+        error: Exception | None = None
         await self.sockets.stop_listening()
         if self.failure is None:
             self._closed = self.loop.create_future()
@@ -411,7 +425,10 @@ class Shell:
                     self.detach(subscription)
             self.machine.close(now_s())
             self.carry_out()
-            unacknowledged = (await self._closed).unacknowledged
+            try:
+                unacknowledged = await self._closed
+            except NodeError as failure:
+                error = failure
             if self.tracer is not None:
                 for topic in list(self.machine.memberships.topics):
                     self.tracer.left(topic, NOBODY_ASKED_NS, time.time_ns())
@@ -422,6 +439,8 @@ class Shell:
         if self.tracer is not None:
             await self.tracer.close()
         self._incarnations.close()
+        if error is not None:
+            raise error
         if unacknowledged:
             counts = ", ".join(f"{count} on {topic!r}" for topic, count in unacknowledged.items())
             raise Unacknowledged(

@@ -6,7 +6,7 @@ Whoever observes the node is told here of everything that the peer is asked and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from vcubeps.node.backoff import Backoff
@@ -20,7 +20,7 @@ from vcubeps.node.outputs import Recovered, Store
 from vcubeps.node.timers import Timer
 from vcubeps.node.wire import Wire
 from vcubeps.protocol import Peer
-from vcubeps.protocol.errors import ProtocolViolation
+from vcubeps.protocol.errors import ProtocolViolation, UsageError
 from vcubeps.protocol.messages import Ack, Copy, Publication
 from vcubeps.protocol.outputs import (
     Accepted,
@@ -59,8 +59,9 @@ class Owner(Protocol):
     def on_up(self) -> None:
         """The others have let it in."""
 
-    def on_restarted(self, reason: str) -> None:
-        """It goes on as a new incarnation, which has to be stored first."""
+    def on_restarted(self, reason: str, lost: Mapping[str, int]) -> None:
+        """It goes on as a new incarnation, which has to be stored first. `lost`: topic → publications that were under
+        way, of which it will never be known who has received them."""
 
     def on_departed(self, other: int) -> None:
         """Nothing more comes from the incarnation of `other` that this node deals with."""
@@ -179,7 +180,9 @@ class Exchange:
 
     def publish(self, name: str, payload: bytes, time_ns: int) -> int:
         """The counter of a publication that is accepted; 0 if it has to wait, and `Room` says when to try again."""
-        topic, congested, peer = self.memberships.topics[name], self._congested, self._peer
+        topic, congested, peer = self.memberships.topics.get(name), self._congested, self._peer
+        if topic is None:
+            raise UsageError(f"cannot publish on {name!r} without a subscription: subscribe first")
         if not topic.has_room() or (congested and not congested.isdisjoint(peer.members(name))):
             topic.is_waited_for = True
             return 0
@@ -333,8 +336,7 @@ class Exchange:
         self._releasable.clear()
         reason = _WHY_RESTARTED[output.reason].format(node=context.id)
         context.warn(f"{reason}; it goes on as incarnation {output.incarnation}")
-        self.memberships.void(reason)
-        self._owner.on_restarted(reason)
+        self._owner.on_restarted(reason, self.memberships.void(reason))
         pause_s = self._backoff.restarted(context.now_s)
         if pause_s:
             context.warn(

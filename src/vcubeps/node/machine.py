@@ -5,7 +5,7 @@ What a shell owes a node, and what it may do, is at the head of the package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from math import inf
 from typing import ClassVar, Concatenate, ParamSpec
@@ -36,7 +36,22 @@ _P = ParamSpec("_P")
 def _or_fails(
     handle: Callable[Concatenate[Machine, _P], None],
 ) -> Callable[Concatenate[Machine, _P], None]:
-    """An input during which something happens that must not ends the node. The application's mistakes do not."""
+    """An input during which something happens that must not ends the node."""
+
+    @wraps(handle)
+    def guarded(self: Machine, /, *arguments: _P.args, **options: _P.kwargs) -> None:
+        try:
+            handle(self, *arguments, **options)
+        except Exception as error:
+            self.fault(error)
+
+    return guarded
+
+
+def _or_refuses(
+    handle: Callable[Concatenate[Machine, _P], None],
+) -> Callable[Concatenate[Machine, _P], None]:
+    """As `_or_fails`, of what the application or an operator asks for: their mistakes are raised, and end nothing."""
 
     @wraps(handle)
     def guarded(self: Machine, /, *arguments: _P.args, **options: _P.kwargs) -> None:
@@ -207,7 +222,7 @@ class Machine:
 
     # -- inputs of the application -------------------------------------------------------------
 
-    @_or_fails
+    @_or_refuses
     def subscribe(self, topic: str, reader: Reader, now_s: float) -> None:
         """In effect with `Joined`. Raises Isolated where nothing may be started."""
         check_topic(topic)
@@ -217,7 +232,7 @@ class Machine:
         self.memberships.subscribe(topic, reader)
         self.standing.end()
 
-    @_or_fails
+    @_or_refuses
     def unsubscribe(self, topic: str, reader: Reader, now_s: float) -> None:
         """Nothing is delivered to `reader` from now on; with the last one the topic is left, which ends with `Left`."""
         self.standing.begin(now_s)
@@ -249,7 +264,7 @@ class Machine:
         topic = self.memberships.topics.get(name)
         return topic is not None and topic.full
 
-    @_or_fails
+    @_or_refuses
     def read(self, name: str, now_s: float) -> None:
         """The application has read something, and its reader's backlog has been lowered."""
         self.standing.begin(now_s)
@@ -258,15 +273,16 @@ class Machine:
             self.memberships.relieve(topic)
         self.standing.end()
 
-    @_or_fails
+    @_or_refuses
     def declare_dead(self, node: int, now_s: float) -> None:
-        """An operator says that `node` has crashed."""
+        """An operator says that `node` has crashed. Raises Isolated where this node cannot know better than others."""
         self.standing.begin(now_s)
         self.standing.check_open()
+        self.standing.check_contact()
         self.on_silence(node, "an operator has said so")
         self.standing.end()
 
-    @_or_fails
+    @_or_refuses
     def close(self, now_s: float) -> None:
         """Leave every topic, say goodbye, end: with `Closed`."""
         if self.life in (Life.CLOSING, Life.CLOSED, Life.FAILED):
@@ -427,8 +443,10 @@ class Machine:
     def on_up(self) -> None:
         self.standing.judge()
 
-    def on_restarted(self, reason: str) -> None:
-        if self.life not in (Life.CLOSING, Life.FAILED):
+    def on_restarted(self, reason: str, lost: Mapping[str, int]) -> None:
+        if self.life is Life.CLOSING:
+            self.standing.lost.update(lost)
+        elif self.life is not Life.FAILED:
             self.standing.become(Life.STARTING, reason)
 
     def on_departed(self, other: int) -> None:

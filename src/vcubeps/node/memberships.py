@@ -101,9 +101,11 @@ class Memberships:
         del self.topics[topic.name]
         self._context.outputs.append(Left(topic.name))
 
-    def void(self, reason: str) -> None:
-        """The others took this node for crashed: its memberships are gone; its readers wait for new ones."""
+    def void(self, reason: str) -> dict[str, int]:
+        """The others took this node for crashed: its memberships are gone; its readers wait for new ones. Returns how
+        many publications of each topic were not acknowledged."""
         self.gates.clear()
+        lost = {topic.name: topic.unacknowledged for topic in self if topic.unacknowledged}
         for topic in self:
             first, last = topic.void()
             self._context.outputs.append(Voided(topic.name, first, last, reason))
@@ -113,6 +115,7 @@ class Memberships:
                 if topic.stage is Stage.IN:
                     topic.gap = reason
                 topic.stage = Stage.JOINING
+        return lost
 
     def renew(self) -> None:
         """This node is up again: ask for the memberships that its readers wait for."""

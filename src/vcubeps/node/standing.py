@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from vcubeps.node.context import Context
 from vcubeps.node.detector import Detector
 from vcubeps.node.errors import Isolated, NodeEnded
@@ -42,6 +44,8 @@ class Standing:
         self.isolated = False
         self.calm_until_s = NEVER_S
         self._has_said_goodbye = False
+        self.lost: Counter[str] = Counter()
+        """Topic → publications that were under way when this node, being closed, had to start again."""
         voting = context.settings.voting
         self._why_up = "it is in contact with a quorum" if voting else "it has been let in"
 
@@ -131,6 +135,7 @@ class Standing:
         context = self._context
         context.outputs[:] = [each for each in context.outputs if not isinstance(each, DONE_NO_MORE)]
         context.stores = 0
+        context.is_storing = False  # whatever became of it: what is left to say waits for nothing
         self.become(Life.FAILED, reason)
         self._links.abort_all()
         context.outputs.append(Failed(reason, is_refusal))
@@ -163,10 +168,10 @@ class Standing:
     def _closed(self) -> None:
         if self.life is Life.CLOSING:
             topics = self._exchange.memberships
-            unacknowledged = {topic.name: topic.unacknowledged for topic in topics if topic.unacknowledged}
+            unacknowledged = self.lost + Counter({topic.name: topic.unacknowledged for topic in topics})
             self.become(Life.CLOSED, "it has said goodbye")
             self._links.abort_all()
-            self._context.outputs.append(Closed(unacknowledged))
+            self._context.outputs.append(Closed(dict(unacknowledged)))
 
     def check(self) -> None:
         """Raise AssertionError if an invariant does not hold. For tests, after an input."""
