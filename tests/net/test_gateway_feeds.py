@@ -143,7 +143,7 @@ def test_clients_that_come_and_go_while_nothing_is_told_leave_nothing_behind():
 
 
 def test_much_that_a_gone_client_has_not_taken_is_given_up_in_parts(monkeypatch):
-    monkeypatch.setattr(feeds, "_DROPPED_AT_ONCE", 4)
+    monkeypatch.setattr(feeds, "_STEP", 4)
 
     async def main():
         room = Room()
@@ -273,6 +273,31 @@ def test_publishers_do_not_wait_for_a_client_that_is_no_longer_subscribed_but_it
         return room.topic.held, room.released, len(await room.take(patient)), await patient.take()
 
     assert asyncio.run(main()) == (0, 3, 3, [])
+
+
+def test_much_that_publishers_wait_for_no_more_is_released_in_turns_and_each_entry_once(monkeypatch):
+    monkeypatch.setattr(feeds, "_STEP", 1)
+
+    async def main():
+        room = Room()
+        patient = room.topic.add("text", True)
+        for counter in range(40):
+            room.put(message(counter), 10)
+        room.topic.remove(patient)
+        held = [room.topic.held]
+        taken = len(await room.take(patient))
+        while room.soon:
+            room.turn()
+            held.append(room.topic.held)
+        while frames := await room.take(patient):
+            taken += len(frames)
+        return held, taken, room.released
+
+    held, taken, released = asyncio.run(main())
+
+    assert 0 < held[0] < 40, "not all at once"
+    assert held[-1] == 0
+    assert (taken, released) == (40, 40)
 
 
 def test_a_client_that_comes_later_gets_what_is_told_from_then_on():

@@ -14,13 +14,14 @@ from collections.abc import Callable
 import msgspec
 
 from vcubeps.net.gateway import dialogue
-from vcubeps.net.gateway.turns import GRANT_BYTES, Turns
+from vcubeps.net.gateway.turns import GRANT_BYTES, Steps, Turns
 from vcubeps.net.message import Message
 
 GRANT_FRAMES = 16
 """Frames that a client gets at a time if they are small; of large ones it gets one."""
 
-_DROPPED_AT_ONCE = 1024
+_STEP = 1024
+"""Entries that are given up, or not waited for any more, at a time."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -76,7 +77,8 @@ class Feed:
     """What one client is told of one topic."""
 
     __slots__ = (
-        "_at", "_bytes", "_encoding", "_end", "_messages", "_topic", "_turn", "_turns", "last_words", "waits",
+        "_at", "_bytes", "_encoding", "_end", "_messages", "_topic", "_turn", "_turns", "last_words",
+        "released", "waits",
     )  # fmt: skip
 
     def __init__(self, topic: SharedTopic, turns: Turns, encoding: str, waits: bool) -> None:
@@ -84,7 +86,9 @@ class Feed:
         self._turns = turns
         self._encoding = encoding
         self.waits = waits
-        """Whether publishers wait for it; otherwise it is ended when it is too far behind."""
+        """Whether publishers wait for it, until it has ended; otherwise it is ended when it is too far behind."""
+        self.released = 0
+        """Entries before this one that it has not taken are not waited for any more."""
         self._at = topic.next
         self._end: float = math.inf
         """Entries from here on are not for it."""
@@ -159,7 +163,7 @@ class Feed:
 
     def drop(self) -> bool:
         """The client is gone: what it has not taken is not for it either. Whether there is more to be dropped."""
-        for _ in range(_DROPPED_AT_ONCE):
+        for _ in range(_STEP):
             if not self._has_some:
                 return False
             self._topic.taken(self, self._at)
@@ -167,11 +171,16 @@ class Feed:
         return self._has_some
 
     def release(self) -> None:
-        """Publishers do not wait for it any more."""
+        """Publishers do not wait for it any more. It has ended; what it has not taken may be much."""
         if self.waits:
-            for number in range(self._at, self._topic.next):
-                self._topic.release(self._topic.entries[number])
-            self.waits = False
+            Steps(self._release_some, self._turns).go()
+
+    def _release_some(self) -> bool:
+        first = max(self.released, self._at)
+        self.released = min(first + _STEP, int(self._end))
+        for number in range(first, self.released):
+            self._topic.release(self._topic.entries[number])
+        return self.released < self._end
 
 
 class SharedTopic:
@@ -217,8 +226,8 @@ class SharedTopic:
             del self.feeds[feed]
             self.idle.pop(feed, None)
             self.waiting -= feed.waits
-            feed.release()
             feed.end(last_words)
+            feed.release()
 
     def put_message(self, message: Message, size: int) -> list[Feed]:
         """For all feeds. Those that are too far behind are ended, and returned."""
@@ -268,7 +277,7 @@ class SharedTopic:
         entry.holders -= 1
         if not entry.holders:
             del self.entries[number]
-        if feed.waits:
+        if feed.waits and number >= feed.released:
             self.release(entry)
         return entry
 

@@ -13,7 +13,7 @@ from vcubeps.net.events import Event, Gap, Joined, Left
 from vcubeps.net.gateway import dialogue
 from vcubeps.net.gateway.feeds import Feed, SharedTopic
 from vcubeps.net.gateway.leaving import Leaving
-from vcubeps.net.gateway.turns import GRANT_BYTES, Turns
+from vcubeps.net.gateway.turns import Steps, Turns
 from vcubeps.net.message import Message, codec_named
 from vcubeps.net.shell import Shell
 from vcubeps.net.subscription import Subscription
@@ -54,7 +54,7 @@ class Topics:
         tap = self._removed_from(feed)
         if tap is not None and self._end_unused(tap):
             self._leaving.start(tap)
-        _Dropping(feed, self._turns).go()
+        Steps(feed.drop, self._turns).go()
 
     def unread(self) -> dict[str, list[int]]:
         """Topic → messages that wait for each client."""
@@ -78,21 +78,6 @@ class Topics:
     def _ended(self, tap: _Tap) -> None:
         if self._taps.get(tap.topic) is tap:
             del self._taps[tap.topic]
-
-
-class _Dropping:
-    """What a client that is gone has not taken, which may be much: given up in turns."""
-
-    __slots__ = ("_feed", "_turns")
-    cost = 4 * GRANT_BYTES
-
-    def __init__(self, feed: Feed, turns: Turns) -> None:
-        self._feed = feed
-        self._turns = turns
-
-    def go(self) -> None:
-        if self._feed.drop():
-            self._turns.enter((self,))
 
 
 class _Tap(Subscription):

@@ -81,6 +81,22 @@ class Turns:
         self._go_on()
 
 
+class Steps:
+    """Work that may be much, done step by step."""
+
+    __slots__ = ("_step", "_turns")
+    cost = 4 * GRANT_BYTES
+
+    def __init__(self, step: Callable[[], bool], turns: Turns) -> None:
+        """`step` does some of it, and says whether there is more."""
+        self._step = step
+        self._turns = turns
+
+    def go(self) -> None:
+        if self._step():
+            self._turns.enter((self,))
+
+
 class _Caller:
     """A task that waits."""
 
