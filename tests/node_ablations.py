@@ -164,6 +164,12 @@ def _connections_are_kept(patch: Patch) -> None:
     patch.setattr(Ways, "ended", kept)
 
 
+def _bursts_have_no_limit(patch: Patch) -> None:
+    take_unsent, prepare = Outbox.take_unsent, Outbox.__init__
+    patch.setattr(Outbox, "take_unsent", lambda self, bytes_max=0: take_unsent(self))
+    patch.setattr(Outbox, "__init__", lambda self, bytes_max: prepare(self, 1 << 30))
+
+
 def _closing_has_no_limit(patch: Patch) -> None:
     patch.setattr(Standing, "_closed", _nothing)
 
@@ -229,6 +235,10 @@ ABLATIONS: Mapping[str, Ablation] = {
     "connections-are-kept": Ablation(
         "Connections that have ended are forgotten.",
         _connections_are_kept, frozenset({"bounded"}), 0, frozenset({"reset"}), frozenset({"reset"}),
+    ),
+    "bursts-have-no-limit": Ablation(
+        "Little is handed to the network at a time: signs of life do not wait behind large messages.",
+        _bursts_have_no_limit, frozenset({"contact"}), 23, frozenset({"bulk", "narrow"}), frozenset({"bulk", "narrow"}),
     ),
     "closing-has-no-limit": Ablation(
         "A node that is closed ends, whatever the others do.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from vcubeps.node import retransmission
-from vcubeps.node.frames import KIND_AT, MESSAGE, PART, FrameReader
+from vcubeps.node.frames import HEADER_BYTES, KIND_AT, MESSAGE, PART, FrameReader
 from vcubeps.node.retransmission import TELL_BYTES, Inbox, NumberingError, Outbox
 
 BYTES_MAX = 8
@@ -66,9 +67,14 @@ class Links(RuleBasedStateMachine):
         self.flying += frames_of([self.outbox.append_sent(self.incarnation, body[:3], body[3:])])
 
     @precondition(lambda self: self.connected)
-    @rule()
-    def write(self) -> None:
-        self.flying += frames_of(self.outbox.take_unsent())
+    @rule(bytes_max=st.sampled_from([1, 40, 100, math.inf]))
+    def write(self, bytes_max: float = math.inf) -> None:
+        before = self.outbox.unsent_size
+        parts, size = self.outbox.take_unsent(bytes_max)
+        assert size == sum(map(len, parts)) == before - self.outbox.unsent_size
+        assert size < bytes_max + BYTES_MAX + HEADER_BYTES
+        assert not self.outbox.unsent_size or size >= bytes_max
+        self.flying += frames_of(parts)
 
     @precondition(lambda self: self.flying)
     @rule(count=st.integers(1, 20))
@@ -121,10 +127,16 @@ class Links(RuleBasedStateMachine):
 
     def is_kept(self, body: bytes) -> bool:
         """Whether the outbox still holds the end of `body`, so that another instance gets it."""
+        outbox = self.outbox
         return any(
-            bytes(kept if isinstance(kept, bytes) else kept.obj) == body
-            for _, head, kept in self.outbox._kept
-            if head[KIND_AT] == MESSAGE
+            (
+                first[HEADER_BYTES:] + kept
+                if isinstance(kept, bytes)
+                else outbox._heads.get(number, b"") + kept.obj
+            )
+            == body
+            for number, (_, first, kept) in enumerate(outbox._kept, outbox.first)
+            if first[KIND_AT] == MESSAGE
         )
 
     @invariant()
@@ -138,6 +150,7 @@ class Links(RuleBasedStateMachine):
         unsent = list(kept)[self.outbox._sent :]
         assert self.outbox.unsent_size == sum(len(first) + len(second) for _, first, second in unsent)
         assert len(kept) == self.outbox.last - self.outbox.first + 1
+        assert all(self.outbox.first <= number <= self.outbox.last for number in self.outbox._heads)
 
     def teardown(self) -> None:
         if not hasattr(self, "outbox"):
@@ -232,4 +245,32 @@ def test_what_is_meant_for_one_that_has_ended_or_for_anyone_is_dropped_and_the_r
         outbox.append(target, b"%d" % target)
     outbox.take_unsent()
     outbox.end(1)
-    assert frames_of(outbox.take_unsent()) == [(MESSAGE, 1, b"2")]
+    assert frames_of(outbox.take_unsent()[0]) == [(MESSAGE, 1, b"2")]
+
+
+def test_the_tail_of_a_message_in_parts_is_shared_by_all_links() -> None:
+    tail = b"x" * 250
+    outboxes = [Outbox(100) for _ in range(2)]
+    for outbox in outboxes:
+        outbox.append(0, b"head", tail)
+
+    for outbox in outboxes:
+        parts, _ = outbox.take_unsent()
+        assert [(kind, len(body)) for kind, _, body in frames_of(parts)] == [
+            (PART, 100),
+            (PART, 100),
+            (MESSAGE, 54),
+        ]
+        assert all(part.obj is tail for part in parts[1::2] if isinstance(part, memoryview))
+        assert b"".join(body for _, _, body in frames_of(parts)) == b"head" + tail
+
+
+def test_no_more_than_asked_for_is_handed_over_at_a_time() -> None:
+    outbox = filled(10)
+    whole = outbox.unsent_size
+
+    parts, size = outbox.take_unsent(2 * whole // 10)
+
+    assert len(frames_of(parts)) == 2
+    assert outbox.unsent_size == whole - size
+    assert len(frames_of(outbox.take_unsent()[0])) == 8

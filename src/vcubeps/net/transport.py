@@ -10,8 +10,13 @@ from typing import Protocol, cast
 from vcubeps.net.clock import now_s
 from vcubeps.node.connection import Connection
 
-_WRITE_BUFFER_BYTES = 1 << 20
-"""What the transport may hold; the rest stays in the link's outbox, which is bounded."""
+_WRITE_BUFFER_BYTES = 128 << 10
+"""What the transport may hold when it is given more; the rest stays in the link's outbox, which is bounded, and where
+signs of life overtake it."""
+
+_UNSENT_BYTES = 128 << 10
+"""What the system keeps beyond what is on its way. By default that is some megabytes, behind which signs of life would
+wait where the network is slow."""
 
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 """A host that vanished lets go of its sockets within half a minute although nothing is sent to it."""
@@ -50,6 +55,8 @@ class Transport(asyncio.BufferedProtocol):
         # asyncio leaves this out where a socket was made without naming its protocol; writes are gathered before.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # of Linux and macOS
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         for option, value in _KEEPALIVE:
             if hasattr(socket, option):  # not on every platform
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

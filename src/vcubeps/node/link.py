@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from struct import Struct
 
 from vcubeps.node.connection import NOBODY, Connection, Stage
@@ -74,6 +75,11 @@ class Ways:
         self.resent = 0
         """Messages sent again after a connection was lost."""
 
+    def is_paused_by(self, relay: int) -> bool:
+        """Whether nothing more may be written now that is to go through `relay`."""
+        connection = self.links[relay].connection
+        return connection is None or connection.is_paused
+
     def ended(self, connection: Connection) -> None:
         """It is no more, whoever has ended it."""
         connection.stage = Stage.ENDED
@@ -92,8 +98,9 @@ class Link:
     """
 
     __slots__ = (
-        "_asked_at_s", "_asked_number", "_attempt", "_banned", "_by_relay", "_bytes_max", "_connected_at_s",
-        "_context", "_greetings", "_greetings_heard", "_pause_s", "_retry", "_ways", "address", "arrived",
+        "_asked_at_s", "_asked_number", "_at_once_bytes_max", "_attempt", "_banned", "_burst_bytes_max", "_by_relay",
+        "_bytes_max", "_connected_at_s", "_context", "_greetings", "_greetings_heard", "_pause_s", "_retry", "_ways",
+        "address", "arrived",
         "connection", "gone", "heard_at_s", "inbox", "incarnation", "instance", "is_wanted", "other", "outbox",
         "problem", "round_trip_at_s", "tells",
     )  # fmt: skip
@@ -105,7 +112,9 @@ class Link:
         self.address = address
         limits = context.settings.limits
         self._bytes_max = limits.link_bytes_max
-        self.outbox = Outbox(limits.frame_bytes_max - RELAYED_BYTES)
+        self._burst_bytes_max = limits.burst_bytes_max
+        self.outbox = Outbox(limits.burst_bytes_max - RELAYED_BYTES)
+        self._at_once_bytes_max = min(self.outbox.bytes_max, _SMALL_BYTES)
         self.inbox = Inbox()
         self.instance = 0
         """Of the other node; 0 before the first greeting."""
@@ -159,7 +168,7 @@ class Link:
             and not connection.is_paused
             and connection.via == NOBODY
             and not outbox.unsent_size
-            and len(head) + len(tail) <= _SMALL_BYTES
+            and len(head) + len(tail) <= self._at_once_bytes_max
         ):
             data = outbox.append_sent(target, head, tail)
             self._context.write(connection, data + self._told() if self.tells else data)
@@ -172,18 +181,21 @@ class Link:
         if outbox.size > self._bytes_max:
             self._ways.congested.add(self.other)
 
-    def flush(self, tell: bool = False) -> None:
-        """Write what waits, with one call; `tell` also says how far this side has received."""
+    def flush(self, tell: bool = False, all_of_it: bool = False) -> bool:
+        """Write what waits, with one call; `tell` also says how far this side has received. Whether there is more: what
+        is handed to the network at a time is bounded, since signs of life wait behind it."""
         connection = self.connection
         if connection is None:
             if self.outbox or self.is_wanted:
                 self.dial()
-            return
-        if connection.is_paused:
-            return
+            return False
+        if connection.is_paused or (connection.via != NOBODY and self._ways.is_paused_by(connection.via)):
+            return False
         inbox, outbox = self.inbox, self.outbox
-        size = outbox.unsent_size
-        parts = outbox.take_unsent() if size else []
+        parts: list[bytes | memoryview] = []
+        size = 0
+        if outbox.unsent_size:
+            parts, size = outbox.take_unsent(inf if all_of_it else self._burst_bytes_max)
         if size and not self._asked_number:
             self._asked_number, self._asked_at_s = outbox.last, self._context.now_s
         if inbox.untold_bytes >= TELL_BYTES or (
@@ -192,6 +204,7 @@ class Link:
             parts += (self._told(), b"")
         if parts:
             self._write_frames(connection, parts, size)
+        return bool(outbox.unsent_size)
 
     def mark(self) -> None:
         """There may be something to write at the end of the turn."""

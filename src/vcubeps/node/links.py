@@ -203,6 +203,9 @@ class Links:
         connection.is_paused = False
         if connection.stage is Stage.OPEN:
             self.link(connection.other).mark()
+            for relayed in self._ways.relayed.values():
+                if relayed.via == connection.other:
+                    self.link(relayed.other).mark()
 
     def connect(self, other: int) -> None:
         """There should be a connection with `other`."""
@@ -365,11 +368,14 @@ class Links:
     def end_turn(self) -> None:
         """Write what waits."""
         ways = self._ways
+        unfinished: list[Link] = []
         while ways.dirty:
             dirty, ways.dirty = ways.dirty, {}
             for link in dirty:
-                if not self._is_closed or link.connection is not None:
-                    link.flush()
+                if (not self._is_closed or link.connection is not None) and link.flush():
+                    unfinished.append(link)
+        for link in unfinished:
+            link.mark()
         if ways.owing and not self._owing_timer:
             self._owing_timer = True
             within_s = self._context.settings.timing.acknowledge_within_s
@@ -382,8 +388,8 @@ class Links:
         owing = self._ways.owing
         for link in list(owing):
             del owing[link]
-            if link.tells:
-                link.flush(tell=True)
+            if link.tells and link.flush(tell=True):
+                link.mark()
             if link.connection is not None and link.inbox.told != link.inbox.last:
                 link.owe()
                 link.tells = True
@@ -452,7 +458,7 @@ class Links:
         self._is_closed = True
         for link in self._ways.links.values():
             if link.connection is not None:
-                link.flush()
+                link.flush(all_of_it=True)
                 link.say(Kind.GOODBYE, self.identity.incarnation)
             link.close()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import cast
 
 from vcubeps.node.frames import HEADER_BYTES, KIND_AT, MESSAGE, PART, pack_header
@@ -32,10 +33,11 @@ class Outbox:
 
     Invariants: `_kept` holds the frames numbered `first` … `last` in order, of which the first `_sent` have
     been handed to the present connection; `size` is the sum of their bytes, and `unsent_size` that of the rest.
-    The bodies of a message in parts are views of the whole.
+    The second parts of the frames of a message in parts are views of its tail, and `_heads` has its head while the last
+    of them is kept.
     """
 
-    __slots__ = ("_kept", "_sent", "bytes_max", "first", "last", "resent", "size", "unsent_size")
+    __slots__ = ("_heads", "_kept", "_sent", "bytes_max", "first", "last", "resent", "size", "unsent_size")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -43,6 +45,8 @@ class Outbox:
         self._kept: deque[tuple[int, bytes, bytes | memoryview]] = deque()
         """Incarnation that the message is meant for; the frame in two parts, of which the second may be shared with
         other links: header and head of the message, tail of the message."""
+        self._heads: dict[int, bytes] = {}
+        """Number of the last frame of a message in parts → head of the message."""
         self.first = 1
         self._sent = 0
         self.last = 0
@@ -58,7 +62,7 @@ class Outbox:
         """A message in two parts."""
         size = len(head) + len(tail)
         if size > self.bytes_max:
-            self._append_parts(target, memoryview(head + tail))
+            self._append_parts(target, head, tail)
         else:
             self._append(target, pack_header(size, MESSAGE, self.last + 1) + head, tail)
 
@@ -81,23 +85,36 @@ class Outbox:
         self.size += size
         self.unsent_size += size
 
-    def _append_parts(self, target: int, body: memoryview) -> None:
-        while body:
-            part, body = body[: self.bytes_max], body[self.bytes_max :]
-            self._append(target, pack_header(len(part), PART if body else MESSAGE, self.last + 1), part)
+    def _append_parts(self, target: int, head: bytes, tail: bytes) -> None:
+        """The tail is shared with other links, and stays as it is."""
+        if len(head) >= self.bytes_max:
+            head, tail = b"", head + tail
+        room, rest, first = self.bytes_max - len(head), memoryview(tail), head
+        while rest:
+            part, rest = rest[:room], rest[room:]
+            size = len(first) + len(part)
+            self._append(target, pack_header(size, PART if rest else MESSAGE, self.last + 1) + first, part)
+            room, first = self.bytes_max, b""
+        if head:
+            self._heads[self.last] = head
 
-    def take_unsent(self) -> list[bytes | memoryview]:
-        """What the present connection has not been given yet, two parts for each frame; from now on it has."""
-        kept, count = self._kept, len(self._kept)
+    def take_unsent(self, bytes_max: float = inf) -> tuple[list[bytes | memoryview], int]:
+        """What the present connection has not been given yet, two parts for each frame, and the bytes of it; from now
+        on it has. Beyond `bytes_max` no more is begun."""
+        kept, unsent = self._kept, len(self._kept) - self._sent
         parts: list[bytes | memoryview] = []
+        size = 0
         # From the end: a deque finds its middle slowly, and what is unsent is what came last.
-        for index in range(self._sent - count, 0):
+        for index in range(-unsent, 0):
             _, first, second = kept[index]
             parts.append(first)
             parts.append(second)
-        self._sent = count
-        self.unsent_size = 0
-        return parts
+            size += len(first) + len(second)
+            if size >= bytes_max:
+                break
+        self._sent += len(parts) // 2
+        self.unsent_size -= size
+        return parts, size
 
     def acknowledged(self, number: int) -> None:
         """The other node has received everything up to `number`."""
@@ -109,6 +126,8 @@ class Outbox:
         while self.first <= number:
             _, first, second = kept.popleft()
             self.size -= len(first) + len(second)
+            if self._heads:
+                self._heads.pop(self.first, None)
             self.first += 1
             if self._sent:
                 self._sent -= 1
@@ -130,12 +149,13 @@ class Outbox:
         self._renumber(lambda target: target > incarnation)
 
     def _renumber(self, is_wanted: Callable[[int], bool]) -> None:
-        old, self._kept = self._kept, deque()
+        old, self._kept = enumerate(self._kept, self.first), deque()
+        heads, self._heads = self._heads, {}
         self.first, self._sent, self.last, self.size, self.unsent_size = 1, 0, 0, 0, 0
-        for target, first, second in old:
+        for number, (target, first, second) in old:
             if is_wanted(target) and first[KIND_AT] == MESSAGE:
-                if isinstance(second, memoryview):  # the last part of a message, and a view of the whole
-                    self.append(target, cast(bytes, second.obj))
+                if isinstance(second, memoryview):  # the last part of a message, and a view of the tail
+                    self.append(target, heads.get(number, b""), cast(bytes, second.obj))
                 else:
                     self.append(target, first[HEADER_BYTES:], second)
 

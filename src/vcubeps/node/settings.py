@@ -79,6 +79,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "`publish` waits on every topic that has that node for a member",
         ),
     ] = 16 << 20
+    burst_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=4096,
+            le=MAX_BATCH_BYTES,
+            description="bytes that are handed to the network at a time on one connection, where signs of life wait "
+            "behind them; larger messages travel in parts. Less where the network is so slow that as much to every "
+            "other node takes longer than a third of `detection.contact_s`",
+        ),
+    ] = 256 << 10
     frame_bytes_max: Annotated[
         int,
         Meta(

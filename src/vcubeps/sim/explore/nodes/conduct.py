@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 from vcubeps.node import outputs as out
 from vcubeps.node.greeting import Cause
+from vcubeps.node.lifecycle import Life
 from vcubeps.protocol.outputs import Accepted, Acknowledged, Restarted, Started
 from vcubeps.sim.explore.checkers import Violation
 from vcubeps.sim.explore.nodes.process import Process
@@ -24,6 +26,7 @@ PROMISES: Mapping[str, str] = {
     "outdated": "a node that starts as an incarnation that others have met before takes no part",
     "unharmed": "a cut, or a process that is stopped, makes no other node start again that is left with a quorum, "
     "directly or by relays",
+    "contact": "a node that nothing cuts off is not isolated, however much is sent",
     "progress": "what a node publishes that a cut leaves with a quorum is acknowledged about one detection later",
     "restarts": "nodes start again no more often than faults explain, and never four times within a second",
     "recovery": "soon after the last fault nothing is left half done",
@@ -32,7 +35,9 @@ PROMISES: Mapping[str, str] = {
     "closed": "in the end all nodes can be closed at once, in good order, and nothing of them is left",
 }
 
-_APPLICATION = frozenset({"subscribe", "unsubscribe", "publish", "start"})
+_APPLICATION = frozenset({"subscribe", "unsubscribe", "publish", "bulk", "start"})
+_LEAVES_CONTACT = _APPLICATION | {"narrow", "stuck", "slow", "slow-disk"}
+"""Kinds of operations that make no answer late."""
 _TIMERS_MAX = 400
 _MUTE = (out.Write, out.WriteAll, out.Dial, out.Store, out.Delivered)
 
@@ -52,6 +57,7 @@ class Conduct:
         self._restarts_max = 2 + 2 * faults if setup.voters is not None else 4 + 4 * faults
         self._restarts: Counter[int] = Counter()
         self._unharmed = unharmed(setup, operations)
+        self._in_contact_from_s = _in_contact_from_s(setup, operations)
         cuts = sum(each.kind == "cut" for each in operations)
         self._progress = Progress(self._unharmed if cuts else frozenset(), setup.detection, cuts)
         self._refused: dict[Process, Counter[str]] = {}
@@ -113,6 +119,8 @@ class Conduct:
             instance = process.machine.links.link(output.node).instance
             if self.outdated[output.node] == (output.incarnation, instance):
                 self._report("outdated", now_s, node, f"deals with {output.node}:{output.incarnation}")
+        elif kind is out.LifeChanged and output.life is Life.ISOLATED and now_s > self._in_contact_from_s:
+            self._report("contact", now_s, node, output.reason)
         elif kind is out.Failed:
             self._failed(now_s, process, output)
         elif kind is out.Closed and self.is_closing and output.unacknowledged:
@@ -175,6 +183,16 @@ class Conduct:
             self._report("closed", now_s, node, f"is not closed: {_state(process)}")
         if ends and not processes:
             self._report("closed", now_s, -1, f"{ends} connections are left")
+
+
+def _in_contact_from_s(setup: Setup, operations: Sequence[Operation]) -> float:
+    """When all nodes have met; never if some answers may be late, or some node is not there."""
+    if setup.slow_of_256 or not {operation.kind for operation in operations} <= _LEAVES_CONTACT:
+        return inf
+    starts = {operation.node: operation.at_s for operation in operations if operation.kind == "start"}
+    if starts.keys() != set(setup.nodes):
+        return inf
+    return max(starts.values()) + setup.detection.contact_s + setup.detection.suspect_after_s
 
 
 def _state(process: Process) -> str:

@@ -49,5 +49,6 @@ class Disks:
         if self._has_fault("disk-failure", process.node):
             process.store_failed()
         else:
-            self._last[process.node] = incarnation
+            # One with an older disk writes to that one: the right disk stays as it is.
+            self._last[process.node] = max(incarnation, self._last[process.node])
             process.stored()

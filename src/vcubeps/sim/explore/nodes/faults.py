@@ -22,6 +22,7 @@ FAULTS: Mapping[str, tuple[str, float]] = {
     "flapping": ("a cut comes and goes", 0.1),
     "reset": ("connections are reset in the middle of a frame", 0.3),
     "narrow": ("a node's connections are slow", 0.15),
+    "bulk": ("an application publishes large messages", 0.2),
     "deaf": ("a node refuses new connections", 0.1),
     "stuck": ("an application does not read", 0.25),
     "slow": ("an application reads slowly", 0.15),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from math import inf
+from math import ceil, inf
 from typing import Any, Protocol
 
 from vcubeps.node import outputs as out
@@ -25,15 +25,16 @@ _READS_SLOWLY_S = 0.03
 
 
 class WatchedExchange(Exchange):
-    """Counts how much has arrived from whom."""
+    """Counts how much has arrived from whom. All nodes cut messages into frames of the same size."""
 
     def __init__(self, *arguments: Any) -> None:
         self.arrived: Counter[int] = Counter()
-        """Instance of another node → messages that have come from it."""
+        """Instance of another node → frames of messages that have come from it."""
         super().__init__(*arguments)
 
     def on_message(self, other: int, body: memoryview) -> None:
-        self.arrived[self._links.link(other).instance] += 1
+        link = self._links.link(other)
+        self.arrived[link.instance] += max(1, ceil(len(body) / link.outbox.bytes_max))
         super().on_message(other, body)
 
 

@@ -24,14 +24,15 @@ class Operation(NamedTuple):
 
     at_s: float
     kind: str
-    """subscribe, unsubscribe, publish, start, kill, vanish, stop, close, cut, reset, narrow, deaf, stuck, slow,
+    """subscribe, unsubscribe, publish, bulk, start, kill, vanish, stop, close, cut, reset, narrow, deaf, stuck, slow,
     slow-disk, disk-failure, old-disk, clock, other-file or declare-dead."""
     node: int = -1
     text: str = ""
-    """subscribe, unsubscribe, publish: the topic; cut: who is kept apart, as `operations.severed` reads it."""
+    """subscribe, unsubscribe, publish, bulk: the topic; cut: who is kept apart, as `operations.severed` reads it."""
     for_s: float = 0.0
     number: int = 1
-    """publish: how many; reset, declare-dead: the other node; old-disk: how many incarnations are missing on it."""
+    """publish: how many; bulk: of how many bytes; reset, declare-dead: the other node; old-disk: how many incarnations
+    are missing on it."""
 
     @property
     def ends_s(self) -> float:
@@ -42,7 +43,9 @@ class Operation(NamedTuple):
         if self.kind == "cut":
             return f"t={self.at_s:.3f} cut{lasting}: {self.text}"
         count = f" ×{self.number}" if self.kind == "publish" and self.number > 1 else ""
-        if self.kind == "reset":
+        if self.kind == "bulk":
+            count = f" of {self.number} bytes"
+        elif self.kind == "reset":
             count = f" of its connection with {self.number}"
         elif self.kind == "declare-dead":
             count = f" {self.number}"
@@ -114,6 +117,7 @@ class _Draw:
             "flapping": self._flapping,
             "reset": self._reset,
             "narrow": self._lasting("narrow"),
+            "bulk": self._bulk,
             "deaf": self._lasting("deaf"),
             "stuck": self._lasting("stuck"),
             "slow-disk": self._lasting("slow-disk"),
@@ -197,6 +201,14 @@ class _Draw:
             one, other = self.rng.sample(self.nodes, 2)
             self._add(at_s, "reset", one, number=other)
             at_s += self.rng.expovariate(1.0 / 0.2)
+
+    def _bulk(self, at_s: float) -> None:
+        node, topic = self._one(), self.rng.choice(self.topics)
+        if self.rng.random() < 0.7:
+            self._add(min(at_s, BEGIN_S), "subscribe", node, topic)
+        for _ in range(self.rng.choice((1, 3, 8))):
+            self._add(at_s, "bulk", node, topic, number=self.rng.choice((3_000, 10_000, 40_000, 150_000)))
+            at_s += self.rng.choice((0.0, 0.0, 0.02, 0.2))
 
     def _lasting(self, kind: str) -> Callable[[float], None]:
         return lambda at_s: self._add(at_s, kind, self._one(), for_s=self._while_s())

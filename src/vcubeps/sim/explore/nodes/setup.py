@@ -20,6 +20,10 @@ _DETECTIONS = (
 )
 
 
+BURST_BYTES_MAX = 4096
+"""Little, as the world's networks are slow."""
+
+
 @dataclass(frozen=True, slots=True)
 class Allowed:
     """What the user allows; together with a seed it determines a schedule completely."""
@@ -62,7 +66,7 @@ class Setup:
     drift: float
     """By what share, at most, a node's clock is fast or slow."""
     small_limits: bool
-    """So little may wait that publishers often do."""
+    """So little may wait, in topics and on links, that publishers often do."""
     faults: frozenset[str]
     topics: int
     operations: int
@@ -80,7 +84,11 @@ class Setup:
     """All bytes are under way for `delay_s`."""
 
     def settings(self, partition: str | None = None) -> ClusterSettings:
-        limits = Limits(unacknowledged_max=3, queue_messages_max=4) if self.small_limits else Limits()
+        limits = Limits(burst_bytes_max=BURST_BYTES_MAX)
+        if self.small_limits:
+            limits = structs.replace(
+                limits, unacknowledged_max=3, queue_messages_max=4, link_bytes_max=4 * BURST_BYTES_MAX
+            )
         if self.has_trees:
             limits = structs.replace(limits, flat_recipients_max=0)
         timing = Timing(connect_timeout_s=2.0, reconnect_max_s=1.0, close_within_s=2.0)

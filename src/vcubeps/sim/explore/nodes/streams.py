@@ -19,10 +19,10 @@ from vcubeps.sim.explore.nodes.setup import Setup
 Data: TypeAlias = bytes | None
 """What travels; None is the end of the connection."""
 
-PAUSED_BYTES = 64 << 10
+PAUSED_BYTES = 8 << 10
 """When so much waits on a connection, its node is told to pause."""
 
-_NARROW_BYTES_PER_S = 20_000.0
+_NARROW_BYTES_PER_S = 120_000.0
 
 
 class Receiver(Protocol):
@@ -40,7 +40,9 @@ class Receiver(Protocol):
 class End:
     """One side of a connection: what its process has written and the other has not got yet."""
 
-    __slots__ = ("connection", "is_open", "is_pumping", "last_s", "other", "process", "size", "waiting")
+    __slots__ = (
+        "busy_until_s", "connection", "is_open", "is_pumping", "last_s", "other", "process", "size", "waiting",
+    )  # fmt: skip
 
     def __init__(self, process: Receiver, connection: Connection | None) -> None:
         self.process = process
@@ -52,6 +54,8 @@ class End:
         """When it arrives, what; None is the end."""
         self.size = 0
         self.last_s = 0.0
+        self.busy_until_s = 0.0
+        """Where the way is narrow: when all that was written before has been put on it."""
         self.is_pumping = False
         self.other: End = self
 
@@ -83,13 +87,11 @@ class Streams:
         """Sixteen bits."""
         return self._bits(16)
 
-    def delay_s(self, size: int = 0, one: int = -1, other: int = -1) -> float:
+    def delay_s(self) -> float:
         chance = self._bits(23)
         usual_s = self._usual_s + self._spread_s * (chance >> 13)
         if chance & 255 < self._slow_of_256 and self.is_disturbed:
             usual_s *= 5 + (chance >> 8 & 31)
-        if size and self.narrow and (one in self.narrow or other in self.narrow):
-            usual_s += size / _NARROW_BYTES_PER_S
         return usual_s
 
     # -- the processes' side -------------------------------------------------------------------
@@ -182,8 +184,15 @@ class Streams:
 
     def _queue(self, end: End, data: Data) -> None:
         agenda = self._agenda
-        size = len(data) if data else 0
-        arrives_s = agenda.now_s + self.delay_s(size, end.process.node, end.other.process.node)
+        leaves_s = agenda.now_s
+        if (
+            self.narrow
+            and data
+            and (end.process.node in self.narrow or end.other.process.node in self.narrow)
+        ):
+            end.busy_until_s = max(leaves_s, end.busy_until_s) + len(data) / _NARROW_BYTES_PER_S
+            leaves_s = end.busy_until_s
+        arrives_s = leaves_s + self.delay_s()
         if arrives_s < end.last_s:
             arrives_s = end.last_s
         end.last_s = arrives_s

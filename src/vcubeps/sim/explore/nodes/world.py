@@ -199,6 +199,9 @@ class World:
                 process.unsubscribe(operation.text)
             case "publish":
                 process.publish(operation.text, [self._payload(node) for _ in range(operation.number)])
+            case "bulk":
+                payload = self._payload(node)
+                process.publish(operation.text, [payload + b"." * (operation.number - len(payload))])
             case "stop":
                 process.stop()
                 after(operation.for_s, self._go_on, process, operation)
