@@ -13,14 +13,14 @@ import msgspec
 import pytest
 
 import vcubeps
-from net.live import FAST, Live, Member, run, until
+from net.live import FAST, PATIENT, Live, Member, run, until
 from vcubeps.net.errors import ListenError
 from vcubeps.net.incarnation import VolatileIncarnation
 from vcubeps.net.node import Node
 from vcubeps.net.opening import start_node
 from vcubeps.node.frames import PROTOCOL_VERSION, FrameReader, Kind, frame, pack_header
 from vcubeps.node.greeting import Identity, Refusal, read_refusal
-from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings
+from vcubeps.node.settings import ClusterSettings, Limits, NodeSettings, shared_settings
 from vcubeps.node.wire import Wire
 from vcubeps.protocol.batches import Batch
 from vcubeps.protocol.messages import Ack, AnyMessage, Card, Copy, Hello, Publication
@@ -72,7 +72,14 @@ async def stranger(live: Live, node: int) -> AsyncIterator[Stranger]:
             await writer.wait_closed()
 
 
-SHARED = {"nodes": "0-2", "partition": "continue", "voters": "none"}
+SHARED = shared_settings(
+    ClusterSettings(
+        cluster="live",
+        nodes=tuple(NodeSettings(id=node, address="") for node in range(3)),
+        partition="continue",
+        detection=PATIENT,
+    )
+)
 """What the nodes of these tests agree on."""
 
 

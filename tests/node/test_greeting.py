@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vcubeps.node.frames import HEADER_BYTES, PROTOCOL_VERSION
 from vcubeps.node.greeting import Cause, Greeting, Identity, Refusal, Refused, read_refusal
 from vcubeps.node.machine import Machine
-from vcubeps.node.settings import ClusterSettings, NodeSettings
+from vcubeps.node.settings import ClusterSettings, Detection, NodeSettings, shared_settings
 
 SETTINGS = {"nodes": "0-2", "partition": "majority", "voters": "0-2"}
 
@@ -123,3 +123,17 @@ def test_who_connects_and_does_not_greet_is_late_and_not_malformed() -> None:
 
     assert machine.links.refused == {Cause.LATE: 1}
     assert connection.is_ended
+
+
+def test_nodes_must_agree_on_how_crashes_are_found_out() -> None:
+    """Contact has to run out at one node before any other suspects it."""
+    nodes = (NodeSettings(id=0, address="a:1"), NodeSettings(id=1, address="b:1"))
+    usual, slow = (
+        shared_settings(ClusterSettings(cluster="c", nodes=nodes, detection=detection))
+        for detection in (Detection(), Detection(contact_s=5.0, suspect_after_s=6.0))
+    )
+
+    assert {name: (usual[name], slow[name]) for name in usual if usual[name] != slow[name]} == {
+        "detection.contact_s": ("1.25", "5"),
+        "detection.suspect_after_s": ("1.75", "6"),
+    }

@@ -113,7 +113,7 @@ class Link:
         limits = context.settings.limits
         self._bytes_max = limits.link_bytes_max
         self._burst_bytes_max = limits.burst_bytes_max
-        self.outbox = Outbox(limits.burst_bytes_max - RELAYED_BYTES)
+        self.outbox = Outbox(min(limits.burst_bytes_max, limits.frame_bytes_max) - RELAYED_BYTES)
         self._at_once_bytes_max = min(self.outbox.bytes_max, _SMALL_BYTES)
         self.inbox = Inbox()
         self.instance = 0

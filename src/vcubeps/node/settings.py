@@ -123,7 +123,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Detection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How nodes find out that others have crashed, or that they are cut off themselves."""
+    """How nodes find out that others have crashed, or that they are cut off themselves. The same at all nodes."""
 
     ping_s: Annotated[
         float,
@@ -270,6 +270,8 @@ def shared_settings(settings: ClusterSettings) -> dict[str, str]:
         "nodes": _ranges(settings.ids),
         "partition": settings.partition,
         "voters": _ranges(voting) if voting is not None else "none",
+        # Who is cut off must know it before another one suspects somebody, whichever node that is.
+        **{f"detection.{name}": f"{value:g}" for name, value in msgspec.structs.asdict(settings.detection).items()},
     }
 
 
