@@ -18,9 +18,10 @@ from vcubeps.node.frames import HEADER_BYTES, KIND_AT, Kind
 from vcubeps.node.lifecycle import Life
 from vcubeps.node.link import RELAYED_BYTES, Link, unpack_relayed
 from vcubeps.node.links import Links
+from vcubeps.node.machine import Machine
 from vcubeps.protocol.outputs import Deliver, Restarted, Started
 from vcubeps.sim.explore.campaigns import schedule_seed
-from vcubeps.sim.explore.nodes.conduct import PROMISES
+from vcubeps.sim.explore.nodes.conduct import PROMISES, Conduct
 from vcubeps.sim.explore.nodes.faults import FAULTS
 from vcubeps.sim.explore.nodes.scenarios import FAULT_AT_S, SCENARIOS, Scenario
 from vcubeps.sim.explore.nodes.schedule import Operation, draw_operations
@@ -152,6 +153,41 @@ def test_applications_answer_from_inside_and_disks_are_instant_in_some_schedules
 
     assert {bool(setup.answering) for setup in setups} == {False, True}
     assert {setup.has_instant_disk for setup in setups} == {False, True}
+
+
+def test_what_large_messages_and_full_links_lead_to_happens_in_some_schedules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Parts, writes that are not joined, connections that are paused and go on, links that hold too much, relays that
+    drop what they cannot write, and applications that are too slow."""
+    seen: Counter[str] = Counter()
+
+    def counts(kind: type, method: str, what: str) -> None:
+        original = getattr(kind, method)
+
+        def counting(*arguments: Any) -> Any:
+            seen[what] += 1
+            return original(*arguments)
+
+        monkeypatch.setattr(kind, method, counting)
+
+    def relay(self: Link, *parts: bytes | memoryview) -> None:
+        seen["dropped"] += self.connection is not None and self.connection.is_paused
+        relays(self, *parts)
+
+    relays = Link.relay
+    monkeypatch.setattr(Link, "relay", relay)
+    counts(Link, "on_part", "part")
+    counts(Machine, "writable", "writable")
+    counts(Machine, "on_room", "room")
+    outputs: list[type] = []
+    monkeypatch.setattr(Conduct, "output", lambda self, now_s, process, output: outputs.append(type(output)))
+    allowed = Allowed(always=frozenset({"bulk", "pairs", "stuck"}))
+    for index in range(40):
+        run_schedule(schedule_seed(CAMPAIGN_SEED, index), allowed)
+
+    assert min(seen[what] for what in ("dropped", "part", "writable", "room")) > 0
+    assert {out.WriteAll, out.TooSlow} <= set(outputs)
 
 
 def test_messages_travel_over_trees_in_some_schedules_and_straight_in_others() -> None:

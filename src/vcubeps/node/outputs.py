@@ -118,7 +118,7 @@ class Room(NodeOutput, frozen=True, eq=False):
 
 
 class TooSlow(NodeOutput, frozen=True, eq=False):
-    """The reader has not kept up and asked to be ended then; it has been taken out of its topic."""
+    """The reader has not kept up and asked to be ended then: the shell is to unsubscribe it. It may be told again."""
 
     topic: str
     reader: object

@@ -271,7 +271,10 @@ def shared_settings(settings: ClusterSettings) -> dict[str, str]:
         "partition": settings.partition,
         "voters": _ranges(voting) if voting is not None else "none",
         # Who is cut off must know it before another one suspects somebody, whichever node that is.
-        **{f"detection.{name}": f"{value:g}" for name, value in msgspec.structs.asdict(settings.detection).items()},
+        **{
+            f"detection.{name}": f"{value:g}"
+            for name, value in msgspec.structs.asdict(settings.detection).items()
+        },
     }
 
 

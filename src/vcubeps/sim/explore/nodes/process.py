@@ -77,13 +77,16 @@ class Process:
         seed: int,
         observe: Callable[[float, int, int, object], None],
         answers: bool,
+        is_impatient: bool,
     ) -> None:
-        """`answers`: its application is a function that is called with each message; otherwise it reads."""
+        """`answers`: its application is a function that is called with each message; otherwise it reads, and its
+        subscriptions end where it reads too slowly if `is_impatient`."""
         self._host = host
         self._agenda = host.agenda
         self._streams = host.streams
         self._clock = clock
         self._answers = answers
+        self._is_impatient = is_impatient
         self.node = node
         self.is_alive = True
         self.is_stopped = False
@@ -210,7 +213,9 @@ class Process:
         if self.machine.life_at(self._clock.now_s()) is Life.ISOLATED:
             self.isolations += 1
             return  # tried again when it is up
-        reader = self.readers[topic] = Reader(4, 1 << 20, keeps=not self._answers)
+        reader = self.readers[topic] = Reader(
+            4, 1 << 20, keeps=not self._answers, ends_if_slow=self._is_impatient
+        )
         self._input(self.machine.subscribe, topic, reader)
         if topic not in self.machine.memberships.topics:
             self.readers.pop(topic, None)
@@ -348,6 +353,9 @@ class Process:
             self._host.store(self, output.incarnation)
         elif kind is out.Delivered:
             self._delivered(output.batch)
+        elif kind is out.TooSlow:
+            if self.readers.get(output.topic) is output.reader:
+                self.unsubscribe(output.topic)
         elif kind is out.Room:
             self._agenda.after(0.0, self._publish, output.topic)
         elif kind is out.LifeChanged and output.life is Life.UP:

@@ -102,6 +102,7 @@ def shrink(outcome: Outcome, checker: str, runs_max: int = _RUNS_MAX) -> Outcome
         {"drift": 0.0},
         {"small_limits": False},
         {"answering": ()},
+        {"impatient": ()},
         {"has_instant_disk": False},
         {"closes_at_end": False},
     ):

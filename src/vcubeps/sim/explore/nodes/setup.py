@@ -20,8 +20,8 @@ _DETECTIONS = (
 )
 
 
-BURST_BYTES_MAX = 4096
-"""Little, as the world's networks are slow."""
+_LITTLE_BYTES, _MUCH_BYTES = 4 << 10, 48 << 10
+"""What is handed to the network at a time: little, where it is slow; or so much that it is not joined before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,9 @@ class Setup:
     """Mean time between two operations of the applications."""
     answering: tuple[int, ...] = ()
     """Nodes whose application is a function that is called with each message, and answers some of them at once."""
+    impatient: tuple[int, ...] = ()
+    """Nodes whose application's subscription is ended when it does not read fast enough; publishers do not wait."""
+    burst_bytes_max: int = _LITTLE_BYTES
     has_instant_disk: bool = False
     """What is stored is there before the next output is carried out, as where the shell waits for the disk."""
     closes_at_end: bool = False
@@ -84,10 +87,10 @@ class Setup:
     """All bytes are under way for `delay_s`."""
 
     def settings(self, partition: str | None = None) -> ClusterSettings:
-        limits = Limits(burst_bytes_max=BURST_BYTES_MAX)
+        limits = Limits(burst_bytes_max=self.burst_bytes_max)
         if self.small_limits:
             limits = structs.replace(
-                limits, unacknowledged_max=3, queue_messages_max=4, link_bytes_max=4 * BURST_BYTES_MAX
+                limits, unacknowledged_max=3, queue_messages_max=4, link_bytes_max=4 * _LITTLE_BYTES
             )
         if self.has_trees:
             limits = structs.replace(limits, flat_recipients_max=0)
@@ -132,14 +135,17 @@ def draw_setup(seed: int, allowed: Allowed) -> Setup:
         topics=rng.choice((1, 1, 2, 3)),
         operations=rng.randint(min(6, allowed.operations_max), allowed.operations_max),
         gap_s=detection.suspect_after_s * rng.choice((0.001, 0.01, 0.05, 0.13)),
-        answering=_answering(stream(seed, "answering"), nodes),
+        answering=_some_of(nodes, stream(seed, "answering")),
+        impatient=_some_of(nodes, stream(seed, "impatient")),
         has_instant_disk=stream(seed, "instant disk").random() < 0.5,
         closes_at_end=stream(seed, "closing").random() < 0.25,
         has_trees=stream(seed, "trees").random() < 0.5,
     )
+    if "narrow" not in setup.faults and stream(seed, "bursts").random() < 0.5:
+        setup = replace(setup, burst_bytes_max=_MUCH_BYTES)
     limit = setup.settings().voters_max
     return setup if setup.voters is None or len(setup.voters) <= limit else replace(setup, voters=some)
 
 
-def _answering(rng: Random, nodes: tuple[int, ...]) -> tuple[int, ...]:
+def _some_of(nodes: tuple[int, ...], rng: Random) -> tuple[int, ...]:
     return tuple(sorted(rng.sample(nodes, min(rng.choice((0, 0, 1, 2, 3)), len(nodes)))))

@@ -261,7 +261,7 @@ class World:
         self._starts += 1
         seed = mix(self._seed, 36, node, incarnation, self._starts) >> 2
         process = Process(self, self._clocks[node], settings, node, incarnation, seed, self._observe,
-                          node in self._setup.answering)  # fmt: skip
+                          node in self._setup.answering, node in self._setup.impatient)  # fmt: skip
         self.processes[node] = process
         self.conduct.started(process, other_file, is_outdated)
         if self._transcript is not None:
