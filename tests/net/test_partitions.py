@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 import vcubeps
 from net.live import Live, impatient, run, until
+from vcubeps.net.node import Opening
 from vcubeps.node.connection import NOBODY
 
 
@@ -58,6 +61,50 @@ def test_a_node_that_is_cut_off_says_so_and_alone_starts_again() -> None:
             assert live[2].members("room") == (0, 1, 2), "the gap is told when the subscription is in effect"
 
     run(main())
+
+
+def test_an_application_may_wait_until_its_node_is_in_contact_again() -> None:
+    async def main() -> None:
+        async with Live(3, proxied=True, partition="majority", detection=impatient(0.4)) as live:
+            members = await live.join_all("room")
+            patient = await live[2].subscribe("room", when_isolated="wait")
+            pairs = cut_off(live, 2)
+            await until(lambda: live[2].status().life == "isolated")
+
+            publishing = asyncio.create_task(patient.publish(b"later"))
+            joining = asyncio.create_task(joined(live[2].subscribe("other", when_isolated="wait")))
+            await until(lambda: len(live[2]._shell._contacts) == 2)
+            heal(live, pairs)
+
+            await (await publishing).acknowledged()
+            other = await joining
+            assert other.members == (2,)
+            await until(lambda: b"later" in members[0].payloads, "it to arrive")
+
+    run(main())
+
+
+def test_whoever_waits_for_contact_finds_out_that_the_subscription_has_ended_meanwhile() -> None:
+    async def main() -> None:
+        async with Live(3, proxied=True, partition="majority", detection=impatient(0.4)) as live:
+            await live.join_all("room")
+            patient = await live[2].subscribe("room", when_isolated="wait")
+            pairs = cut_off(live, 2)
+            await until(lambda: live[2].status().life == "isolated")
+            publishing = asyncio.create_task(patient.publish(b"never"))
+            await until(lambda: bool(live[2]._shell._contacts))
+
+            await patient.close()
+            heal(live, pairs)
+
+            with pytest.raises(vcubeps.SubscriptionClosed):
+                await publishing
+
+    run(main())
+
+
+async def joined(opening: Opening[vcubeps.Subscription]) -> vcubeps.Subscription:
+    return await opening
 
 
 def test_two_nodes_that_do_not_reach_each_other_talk_through_the_third() -> None:

@@ -57,7 +57,7 @@ class Suspected(msgspec.Struct, frozen=True):
 
 
 class Crashed(msgspec.Struct, frozen=True):
-    """This node takes `incarnation` of `node` for crashed, and tells the others."""
+    """This node takes `incarnation` of `node` for crashed: it has found that out, or others have told it."""
 
     node: int
     incarnation: int

@@ -99,7 +99,7 @@ class Measures:
         """Acknowledgements that waited because the application did not read fast enough."""
         self.disconnected_slow = 0
         self.restarts = 0
-        """Times that this node was declared crashed although it lived."""
+        """Times that this node went on as its next incarnation."""
 
     def sort_in(self) -> None:
         delivered, self.delivered = self.delivered, []

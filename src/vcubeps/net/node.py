@@ -74,6 +74,7 @@ class Node:
         reads: bool = True,
         on_message: OnMessage | None = None,
         queue_messages_max: int | None = None,
+        when_isolated: Literal["raise", "wait"] = "raise",
     ) -> Opening[Subscription]:
         """Subscribe to `topic`; await it, or use `async with`. In effect everywhere when it returns.
 
@@ -85,6 +86,8 @@ class Node:
           to be read: no task has to be woken, so nothing is faster. It must return soon, and is not awaited; what it
           raises goes to the loop's exception handler, and the next message comes all the same. The first message may
           come just before `subscribe` returns.
+        - `when_isolated`: what this call, and `publish` on the subscription, do while the node is in contact with no
+          quorum of the voters. "raise": they raise `Isolated`. "wait": they wait until it is.
 
         It may be called more than once for a topic; every subscription gets all messages from then on.
 
@@ -100,6 +103,8 @@ class Node:
             check_topic(topic)
             if slow not in ("wait", "disconnect"):
                 raise UsageError(f'slow is "wait" or "disconnect", got {slow!r}: choose one')
+            if when_isolated not in ("raise", "wait"):
+                raise UsageError(f'when_isolated is "raise" or "wait", got {when_isolated!r}: choose one')
             if queue_messages_max is not None and not (
                 isinstance(queue_messages_max, int) and queue_messages_max >= 1
             ):
@@ -130,7 +135,9 @@ class Node:
             keeps=keeps,
             ends_if_slow=slow == "disconnect",
         )
-        subscription = Subscription(self._shell, topic, chosen, reader, reads, on_message)
+        subscription = Subscription(
+            self._shell, topic, chosen, reader, reads, on_message, when_isolated == "wait"
+        )
         return Opening(lambda: self._shell.join(subscription))
 
     def events(self) -> AsyncIterator[NodeEvent]:

@@ -29,7 +29,7 @@ from vcubeps.net.sockets import Sockets
 from vcubeps.net.subscription import Receipt, Receipts, Subscription
 from vcubeps.net.tracer import NOBODY_ASKED_NS, Tracer
 from vcubeps.node import outputs as out
-from vcubeps.node.errors import NodeError
+from vcubeps.node.errors import Isolated, NodeError
 from vcubeps.node.lifecycle import Life
 from vcubeps.node.machine import Machine
 from vcubeps.node.settings import ClusterSettings
@@ -89,6 +89,8 @@ class Shell:
         self._joins: dict[str, asyncio.Future[None]] = {}
         self._leaves: dict[str, asyncio.Future[None]] = {}
         self._rooms: dict[str, deque[asyncio.Future[None]]] = {}
+        self._contacts: list[asyncio.Future[None]] = []
+        """Who waits until this node is not isolated any more."""
         self._carriers: dict[type, Callable[[Any], None]] = {
             **self.sockets.carriers,
             out.Store: self._store,
@@ -204,15 +206,29 @@ class Shell:
             self.carry_out()
         return Receipt(subscription.receipts, self.id, counter)
 
-    async def publish_later(self, subscription: Subscription, payload: bytes) -> Receipt:
-        """Wait until there is room."""
+    async def publish_later(
+        self, subscription: Subscription, payload: bytes, *, is_isolated: bool = False
+    ) -> Receipt:
+        """Wait until there is room, and contact, where the subscription waits for that."""
         while True:
-            await self._wait_for_room(subscription)
+            await (self._wait_for_contact() if is_isolated else self._wait_for_room(subscription))
             self.check_alive()
             subscription.check_open()
-            receipt = self.publish(subscription, payload)
+            try:
+                receipt, is_isolated = self.publish(subscription, payload), False
+            except Isolated:
+                if not subscription.waits_for_contact:
+                    raise
+                receipt, is_isolated = None, True
             if receipt is not None:
                 return receipt
+
+    async def _wait_for_contact(self) -> None:
+        """Until this node is not isolated, or has ended."""
+        if self.machine.life is Life.ISOLATED:
+            waiter: asyncio.Future[None] = self.loop.create_future()
+            self._contacts.append(waiter)
+            await waiter
 
     async def _wait_for_room(self, subscription: Subscription) -> None:
         warning = None
@@ -292,6 +308,14 @@ class Shell:
             self._up.clear()
         else:
             self._up.set()
+        if output.life is not Life.ISOLATED:
+            self._let_go_on()
+
+    def _let_go_on(self) -> None:
+        """Those who waited for contact: they find out how it stands."""
+        contacts, self._contacts = self._contacts, []
+        for waiter in contacts:
+            _resolve(waiter)
 
     async def wait_until_up(self) -> None:
         while self.machine.life is Life.STARTING:
@@ -303,14 +327,16 @@ class Shell:
         """In effect everywhere when it returns."""
         name = subscription.topic
         self.check_alive()
-        await self.wait_until_up()
-        subscription.receipts = self.receipts.setdefault(name, Receipts(name))
-        self.watch.asked(name)
-        try:
-            self.machine.subscribe(name, subscription.reader, now_s())
-        except Exception:
-            self._forget(name)
-            raise
+        while True:
+            await self.wait_until_up()
+            try:
+                self._subscribe(subscription)
+            except Isolated:
+                if not subscription.waits_for_contact:
+                    raise
+                await self._wait_for_contact()
+            else:
+                break
         self.measures.topic(name)
         joined = self._joins.get(name)
         if joined is None:
@@ -325,6 +351,17 @@ class Shell:
             self.detach(subscription)
             raise
         return subscription
+
+    def _subscribe(self, subscription: Subscription) -> None:
+        """Ask for it; what is refused leaves nothing."""
+        name = subscription.topic
+        subscription.receipts = self.receipts.setdefault(name, Receipts(name))
+        self.watch.asked(name)
+        try:
+            self.machine.subscribe(name, subscription.reader, now_s())
+        except Exception:
+            self._forget(name)
+            raise
 
     def detach(self, subscription: Subscription) -> None:
         """Nothing more is delivered to it; with the last one of its topic, the topic is left."""
@@ -386,6 +423,7 @@ class Shell:
     def _end_all(self, error: Exception) -> None:
         self.failure = self.failure or error
         self._up.set()  # whoever waits for it finds the failure
+        self._let_go_on()
         for subscriptions in list(self.subscriptions.values()):
             for subscription in list(subscriptions):
                 if not subscription.is_closed:

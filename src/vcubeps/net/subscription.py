@@ -14,6 +14,7 @@ from vcubeps.net.errors import SlowSubscriber, SubscriptionClosed, Unacknowledge
 from vcubeps.net.event_queue import EventQueue
 from vcubeps.net.events import Disconnected, Event
 from vcubeps.net.message import BYTES, Codec, Message, messages_of
+from vcubeps.node.errors import Isolated
 from vcubeps.node.topics import Reader
 from vcubeps.protocol.errors import UsageError
 from vcubeps.protocol.outputs import Deliver
@@ -78,7 +79,8 @@ class Receipts:
 
 
 class Receipt(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A publication that was accepted: it will reach every subscriber that was in effect before it."""
+    """A publication that was accepted: its node sends it to every subscriber that was in effect before it. If the node
+    ends before it is acknowledged, some may have it and others not, or nobody."""
 
     _receipts: Receipts
     source: int
@@ -105,7 +107,9 @@ class Home(Protocol):
     def members(self, name: str) -> tuple[int, ...]: ...
     def refused(self, error: Exception) -> Exception: ...
     def publish(self, subscription: Subscription, payload: bytes) -> Receipt | None: ...
-    async def publish_later(self, subscription: Subscription, payload: bytes) -> Receipt: ...
+    async def publish_later(
+        self, subscription: Subscription, payload: bytes, *, is_isolated: bool = False
+    ) -> Receipt: ...
     def took(self, subscription: Subscription) -> None: ...
     async def leave(self, subscription: Subscription) -> None: ...
 
@@ -125,6 +129,7 @@ class Subscription:
         reader: Reader,
         reads: bool,
         on_message: OnMessage | None,
+        waits_for_contact: bool = False,
     ) -> None:
         self._home = home
         self.topic = topic
@@ -133,6 +138,8 @@ class Subscription:
         """What the node knows of how far this is read."""
         self.receipts = Receipts(topic)
         """Of its node's publications on the topic; those of all its subscriptions, once it has joined."""
+        self.waits_for_contact = waits_for_contact
+        """Whether `publish` and joining wait while the node is isolated."""
         self._takes_bytes = codec is BYTES
         self._reads = reads and on_message is None
         self._on_message = on_message
@@ -158,7 +165,8 @@ class Subscription:
         return self._home.members(self.topic)
 
     async def publish(self, value: Any) -> Receipt:
-        """Publish to all members. Returns once it is accepted; waits while the topic is under back-pressure.
+        """Publish to all members. Returns once it is accepted; waits while the topic is under back-pressure. While the
+        node is isolated, raises `Isolated`, or waits if the subscription was made with `when_isolated="wait"`.
 
         `value` is bytes, or what the codec of the subscription takes.
 
@@ -180,7 +188,12 @@ class Subscription:
                 payload = self._codec.encode(value)
             except Exception as error:
                 raise self._home.refused(self._codec.refusal(value, error)) from None
-        receipt = self._home.publish(self, payload)
+        try:
+            receipt = self._home.publish(self, payload)
+        except Isolated:
+            if not self.waits_for_contact:
+                raise
+            return await self._home.publish_later(self, payload, is_isolated=True)
         return receipt if receipt is not None else await self._home.publish_later(self, payload)
 
     def __aiter__(self) -> AsyncIterator[Message]:

@@ -97,7 +97,7 @@ class MembersEvent(_Event):
 
 
 class AcceptedEvent(_Event):
-    """The publication will reach every subscriber; ⟨source, counter⟩ identifies it."""
+    """The node has taken the publication, and sends it to every subscriber; ⟨source, counter⟩ identifies it."""
 
     topic: str
     source: int

@@ -118,7 +118,7 @@ def _paths() -> dict[str, Any]:
 def _publish() -> dict[str, Any]:
     return _operation(
         "Publish the body of the request to a topic.",
-        {201: _json_of("Accepted: it will reach every subscriber.", Published)}
+        {201: _json_of("Accepted: the node sends it to every subscriber.", Published)}
         | _refusals(
             {
                 400: "Bad topic or query.",

@@ -186,7 +186,7 @@ class _NodeCollector(Collector):
         )
         yield _counter(
             "vcubeps_restarts",
-            "Times that this node was taken for crashed although it lived.",
+            "Times that this node went on as its next incarnation: taken for crashed, or left without a quorum.",
             measures.restarts,
         )
 
