@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -528,5 +529,20 @@ def test_what_cannot_be_confirmed_because_the_connection_is_full_is_confirmed_la
             links._acknowledge()
             shell.carry_out()
             await until(lambda: live[0]._shell.machine.links.link(1).outbox.first > received)
+
+    run(main())
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="of Linux and macOS")
+def test_the_system_keeps_little_that_has_not_left() -> None:
+    """Signs of life would wait behind it."""
+
+    async def main() -> None:
+        async with Live(2) as live:
+            await live.join_all("room")
+            (transport,) = live[0]._shell.sockets._transports.values()
+            sock = transport.socket.get_extra_info("socket")
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 128 << 10
+            assert transport.socket.get_write_buffer_limits()[1] == 128 << 10
 
     run(main())
