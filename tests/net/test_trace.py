@@ -7,6 +7,7 @@ import itertools
 import logging
 import subprocess
 import sys
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,15 @@ from vcubeps.net.measures import Measures
 from vcubeps.net.observers import Watch
 from vcubeps.net.trace import TraceWriter, topic_number
 from vcubeps.protocol.batches import Batch, batch_of
-from vcubeps.protocol.outputs import Deliver, Received, Restarted, RestartReason, Started, Subscribed
+from vcubeps.protocol.outputs import (
+    Deliver,
+    Received,
+    Restarted,
+    RestartReason,
+    Started,
+    Subscribed,
+    Unsubscribed,
+)
 
 ROOM = topic_number("room")
 
@@ -225,7 +234,7 @@ def test_a_restart_ends_all_memberships_also_those_whose_leave_was_under_way(tmp
         watch = Watch(1, Measures(), writer)
         for topic in ("left", "kept"):
             watch(0.0, 1, 0, Subscribed(topic, 1))
-        watch.asked("left")
+        watch.leaves("left")
         watch(0.0, 1, 0, Restarted(1, ("kept",), RestartReason.DECLARED_CRASHED))
         await writer.close()
 
@@ -238,6 +247,47 @@ def test_a_restart_ends_all_memberships_also_those_whose_leave_was_under_way(tmp
         (_, is_leave, joined_ut), (_, is_second, left_ut) = [each for each in changes if each[0] == topic]
         assert (is_leave, is_second) == (False, True)
         assert left_ut == joined_ut  # nothing is expected of it
+
+
+def test_a_node_that_is_killed_while_it_leaves_is_not_expected_to_deliver_any_more(tmp_path: Path) -> None:
+    """Found by chaos: what it published before it asked to leave went out later, and it did not deliver that."""
+
+    async def scene() -> None:
+        writer = TraceWriter(tmp_path, 1)
+        writer.joined("room", 2_000, 3_000)
+        writer.leaving("room", 5_000)
+        writer._hand_over()
+        await asyncio.wrap_future(writer._under_way[-1][0])  # and then it is killed
+        ends = [row for row in rows(tmp_path, "membership") if not row["joins"]]
+        assert [row["asked_ut"] for row in ends] == [5]
+        assert ends[0]["time_ut"] > 5
+        await writer.close()
+
+    run(scene())
+
+
+def test_whoever_asks_to_join_again_while_it_leaves_has_left_when_it_asked_for_that(tmp_path: Path) -> None:
+    """Found by chaos: the leave seemed to have been asked for when the next join was."""
+
+    asked: list[int] = []
+
+    async def scene() -> None:
+        writer = TraceWriter(tmp_path, 1)
+        watch = Watch(1, Measures(), writer)
+        watch.joins("room")
+        watch(0.0, 1, 0, Subscribed("room", 1))
+        watch.leaves("room")
+        asked.append(time.time_ns() // 1000)
+        while time.time_ns() // 1000 <= asked[0]:
+            pass
+        watch.joins("room")
+        watch(0.0, 1, 0, Unsubscribed("room"))
+        await writer.close()
+
+    run(scene())
+
+    (leave,) = [row for row in rows(tmp_path, "membership") if not row["joins"]]
+    assert leave["asked_ut"] <= asked[0]
 
 
 def test_node_that_comes_back_goes_on_counting(tmp_path: Path) -> None:

@@ -29,15 +29,24 @@ class Watch:
         self._arrivals: dict[tuple[str, int, int], int] = {}
         """⟨topic, source, counter⟩ of a batch that waits for its past → when it came."""
         self._asked: dict[str, int] = {}
-        """Topic → when the application asked for the join or leave under way."""
+        """Topic → when the application asked for the join under way."""
+        self._leaving: dict[str, int] = {}
+        """Topic → when it asked for the leave under way. It may have asked to join again since."""
 
-    def asked(self, topic: str) -> None:
-        """The application joins or leaves `topic`."""
+    def joins(self, topic: str) -> None:
+        """The application asks to join `topic`."""
         self._asked[topic] = time_ns()
+
+    def leaves(self, topic: str) -> None:
+        """The application asks to leave `topic`: nothing is delivered to it from now on."""
+        asked_ns = self._leaving.setdefault(topic, time_ns())
+        if self.tracer is not None:
+            self.tracer.leaving(topic, asked_ns)
 
     def left(self, topic: str) -> None:
         """The node has left `topic`, and nobody wants to join it."""
         self._asked.pop(topic, None)
+        self._leaving.pop(topic, None)
         for key in [key for key in self._arrivals if key[0] == topic]:
             del self._arrivals[key]
 
@@ -60,6 +69,7 @@ class Watch:
         elif type(what) is Restarted:
             self._measures.restarts += 1
             self._arrivals.clear()
+            self._leaving.clear()
             if tracer is not None:
                 tracer.restarted(now_ns)
         elif tracer is None:
@@ -69,9 +79,10 @@ class Watch:
         elif type(what) is Acknowledged:
             tracer.acknowledged(what.topic, what.counter, now_ns)
         elif type(what) is Subscribed:
+            self._leaving.pop(what.topic, None)
             tracer.joined(what.topic, self._asked.get(what.topic, now_ns), now_ns)
         elif type(what) is Unsubscribed:
-            tracer.left(what.topic, self._asked.get(what.topic, now_ns), now_ns)
+            tracer.left(what.topic, self._leaving.pop(what.topic, now_ns), now_ns)
 
     def _delivered(self, batch: Deliver, now_ns: int) -> None:
         measures, columns = self._measures, batch.batch

@@ -356,7 +356,7 @@ class Shell:
         """Ask for it; what is refused leaves nothing."""
         name = subscription.topic
         subscription.receipts = self.receipts.setdefault(name, Receipts(name))
-        self.watch.asked(name)
+        self.watch.joins(name)
         try:
             self.machine.subscribe(name, subscription.reader, now_s())
         except Exception:
@@ -373,7 +373,7 @@ class Shell:
         if not subscription.is_closed:
             subscription.end()
         if not subscribed:
-            self.watch.asked(name)
+            self.watch.leaves(name)
         self.machine.unsubscribe(name, subscription.reader, now_s())
         self.carry_out()
 

@@ -87,6 +87,8 @@ class TraceWriter:
         """Of own publications."""
         self._joined: dict[str, int] = {}
         """Topics that this node is a member of → when the application asked for it."""
+        self._leaving: dict[str, int] = {}
+        """Those of them that it has asked to leave → when."""
 
     # -- what happens --------------------------------------------------------------------------
 
@@ -122,6 +124,10 @@ class TraceWriter:
         self._collected.changes.append(Change(self._number(topic), now_ns // 1000, True, asked_ns // 1000))
         self._added(1)
 
+    def leaving(self, topic: str, asked_ns: int) -> None:
+        if topic in self._joined:
+            self._leaving[topic] = asked_ns // 1000
+
     def left(self, topic: str, asked_ns: int, now_ns: int) -> None:
         """Nothing, if it had not joined.
 
@@ -130,6 +136,7 @@ class TraceWriter:
         expect nothing of it: it counts as ended when it was asked for.
         """
         self._abandon(topic)
+        self._leaving.pop(topic, None)
         joined_asked_ut = self._joined.pop(topic, None)
         if joined_asked_ut is None:
             return
@@ -219,7 +226,10 @@ class TraceWriter:
     def _provisional_ends(self) -> list[Change]:
         """What there is a subscription to, as if it ended now: a node that is killed cannot say that it leaves."""
         now_ut = time.time_ns() // 1000
-        return [Change(self._numbers[topic], now_ut, False, now_ut) for topic in self._joined]
+        return [
+            Change(self._numbers[topic], now_ut, False, self._leaving.get(topic, now_ut))
+            for topic in self._joined
+        ]
 
     def _first_unwritten(self) -> int:
         """Of own publications: a node that is killed cannot write down what the others have from it already."""

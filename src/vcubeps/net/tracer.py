@@ -20,6 +20,9 @@ class Tracer(Protocol):
     def received(self, batch: Received, now_ns: int) -> None: ...
     def delivered(self, batch: Deliver, now_ns: int) -> None: ...
     def joined(self, topic: str, asked_ns: int, now_ns: int) -> None: ...
+    def leaving(self, topic: str, asked_ns: int) -> None:
+        """The application has asked to leave it, and is delivered nothing any more; `left` follows if all goes well."""
+
     def left(self, topic: str, asked_ns: int, now_ns: int) -> None:
         """Nothing, if it had not joined."""
 
